@@ -1,0 +1,90 @@
+"""Declarative deployment configurator and validator for SGLang.
+
+Content modules (`validators/*.py`) import from here and from nowhere else. Names are resolved on
+first use, so that `import configurator` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from configurator.deployment import Deployment, Expectation, Mechanism
+    from configurator.errors import did_you_mean
+    from configurator.evidence.model import Exchange, Head, LogLine, Replica, Report, Trace
+    from configurator.probes import Check, Probe, probe
+    from configurator.rules import Finding, Rule, rule
+    from configurator.verdicts import (
+        Answer,
+        Observation,
+        Outcome,
+        Rung,
+        inconclusive,
+        not_applicable,
+        proven,
+        refuted,
+    )
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Answer": "verdicts",
+    "Check": "probes",
+    "Deployment": "deployment",
+    "Exchange": "evidence.model",
+    "Expectation": "deployment",
+    "Finding": "rules",
+    "Head": "evidence.model",
+    "LogLine": "evidence.model",
+    "Mechanism": "deployment",
+    "Observation": "verdicts",
+    "Outcome": "verdicts",
+    "Probe": "probes",
+    "Replica": "evidence.model",
+    "Report": "evidence.model",
+    "Rule": "rules",
+    "Rung": "verdicts",
+    "Trace": "evidence.model",
+    "did_you_mean": "errors",
+    "inconclusive": "verdicts",
+    "not_applicable": "verdicts",
+    "probe": "probes",
+    "proven": "verdicts",
+    "refuted": "verdicts",
+    "rule": "rules",
+}
+
+__all__ = [
+    "Answer",
+    "Check",
+    "Deployment",
+    "Exchange",
+    "Expectation",
+    "Finding",
+    "Head",
+    "LogLine",
+    "Mechanism",
+    "Observation",
+    "Outcome",
+    "Probe",
+    "Replica",
+    "Report",
+    "Rule",
+    "Rung",
+    "Trace",
+    "did_you_mean",
+    "inconclusive",
+    "not_applicable",
+    "probe",
+    "proven",
+    "refuted",
+    "rule",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'configurator' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"configurator.{home}"), name)

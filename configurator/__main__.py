@@ -1,0 +1,5 @@
+"""Run the command line: `python -m configurator`."""
+
+from configurator.cli import main
+
+main()

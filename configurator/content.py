@@ -1,0 +1,171 @@
+"""Where content lies, and how entries are found: built-in and a user's, through one reader.
+
+A content directory has the layout of this repository: `profiles/hardware`, `profiles/models`,
+`profiles/engines`, `profiles/deployments`, `kernels`, `validators`. A user's directory lies over
+ours: an entry of the same name replaces the built-in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
+from configurator.layers import Layers, merge, overlay
+from configurator.schema.base import dotted, parse
+from configurator.schema.content import Engine, Entry, Hardware, Kernel, Model
+from configurator.schema.profile import Profile
+from configurator.source import Source, read_source
+
+_PACKAGE = Path(__file__).resolve().parent
+# In a wheel the content lies inside the package; one level up would be site-packages, where
+# `validators` and `kernels` are other projects' packages. Only a checkout has pyproject.toml.
+_IN_CHECKOUT = (_PACKAGE.parent / "pyproject.toml").is_file()
+ROOT = _PACKAGE.parent if _IN_CHECKOUT else _PACKAGE
+"""The built-in content directory."""
+
+FOLDERS = {
+    "hardware": "profiles/hardware",
+    "model": "profiles/models",
+    "engine": "profiles/engines",
+    "deployment": "profiles/deployments",
+    "kernel": "kernels",
+}
+"""Kinds of entries and the folder each lies in."""
+
+_MAX_EXTENDS = 16
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+class Library:
+    """Entries of the content directories, read once each when first asked for."""
+
+    def __init__(self, directories: Sequence[Path] = ()) -> None:
+        """`directories`: a user's content directories; a later one lies over an earlier."""
+        for directory in directories:
+            if not directory.is_dir():
+                raise ConfiguratorError.single(
+                    "REF002", f"content directory {directory} does not exist", "check --content"
+                )
+        self.roots = (ROOT, *directories)
+        self._entries: dict[tuple[str, str], tuple[Source, Entry]] = {}
+        self._sources: dict[Path, Source] = {}
+        self._paths: dict[str, dict[str, Path]] = {}
+
+    def names(self, kind: str) -> list[str]:
+        """Names of all entries of one kind, sorted."""
+        return sorted(self._index(kind))
+
+    def hardware(self, name: str, at: Position | None = None) -> Hardware:
+        """The hardware entry `name`; `at` is where it was asked for."""
+        return self._entry("hardware", Hardware, name, at)
+
+    def model(self, name: str, at: Position | None = None) -> Model:
+        """The model entry `name`."""
+        return self._entry("model", Model, name, at)
+
+    def engine(self, name: str, at: Position | None = None) -> Engine:
+        """The engine build `name`."""
+        return self._entry("engine", Engine, name, at)
+
+    def kernel(self, name: str, at: Position | None = None) -> Kernel:
+        """The kernel entry `name`."""
+        return self._entry("kernel", Kernel, name, at)
+
+    def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
+                 path: tuple[str | int, ...]) -> EntryT:  # fmt: skip
+        """`entry` with the profile's `overrides`, which stand at `path` of the profile."""
+        if not overrides:
+            return entry
+        data = overlay(entry.model_dump(by_alias=True, exclude_unset=True), overrides)
+        return parse(type(entry), data, lambda below: origin.locate((*path, *below)))
+
+    def profile(self, argument: str) -> tuple[Profile, Layers]:
+        """The profile that a command's PROFILE argument names, with all it extends merged.
+
+        An argument with a slash or ending in .yaml or .yml is a file, else a name.
+        """
+        layers = self.layers(self._profile_path(argument, None))
+        return parse(Profile, layers.data, layers.locate), layers
+
+    def layers(self, path: Path) -> Layers:
+        """The document at `path` merged over everything it extends."""
+        return self._extend(read_source(path), path)
+
+    def extend(self, source: Source) -> Layers:
+        """`source` merged over everything it extends."""
+        return self._extend(source, Path(source.name))
+
+    def _extend(self, source: Source, path: Path) -> Layers:
+        chain: list[Source] = []
+        seen: list[Path] = []
+        while True:
+            if not isinstance(source.data, dict):
+                raise ConfiguratorError.single(
+                    "SCH008", f"{source.name} is not a mapping", "start with 'apiVersion:'",
+                    Position(source.name, 1, 1),
+                )  # fmt: skip
+            chain.append(source)
+            seen.append(path.resolve())
+            base = source.data.get("extends")
+            if not isinstance(base, str):
+                return merge(tuple(chain))
+            at = source.locate(("extends",))
+            path = self._profile_path(base, at, beside=path.parent)
+            if path.resolve() in seen or len(chain) >= _MAX_EXTENDS:
+                raise ConfiguratorError.single(
+                    "REF003", f"'extends: {base}' leads back to itself", "break the circle", at
+                )
+            source = self._read(path)
+
+    def _profile_path(self, argument: str, at: Position | None, beside: Path | None = None) -> Path:
+        if "/" in argument or argument.endswith((".yaml", ".yml")):
+            path = Path(argument)
+            return path if beside is None or path.is_absolute() else beside / path
+        found = self._index("deployment").get(argument)
+        if found is None:
+            raise ConfiguratorError.single(
+                "REF001",
+                f"no deployment is named {argument!r}",
+                did_you_mean(argument, self._index("deployment")),
+                at,
+            )
+        return found
+
+    def _entry(self, kind: str, model: type[EntryT], name: str, at: Position | None) -> EntryT:
+        cached = self._entries.get((kind, name))
+        if cached is None:
+            path = self._index(kind).get(name)
+            if path is None:
+                raise ConfiguratorError.single(
+                    "REF001", f"no {kind} is named {name!r}",
+                    did_you_mean(name, self._index(kind)), at,
+                )  # fmt: skip
+            source = self._read(path)
+            entry = parse(model, source.data, lambda below: source.nearest(below)[1])
+            if entry.name != path.stem:
+                raise ConfiguratorError([Problem(
+                    "REF004", f"{kind} entry is named {entry.name!r} in file {path.name!r}",
+                    "give the file the entry's name", source.locate(("name",)),
+                )])  # fmt: skip
+            cached = self._entries[kind, name] = (source, entry)
+        entry = cached[1]
+        assert isinstance(entry, model), dotted((kind, name))
+        return entry
+
+    def _read(self, path: Path) -> Source:
+        source = self._sources.get(path)
+        if source is None:
+            source = self._sources[path] = read_source(path)
+        return source
+
+    def _index(self, kind: str) -> dict[str, Path]:
+        index = self._paths.get(kind)
+        if index is None:
+            index = {}
+            for root in self.roots:
+                folder = root / FOLDERS[kind]
+                index.update({p.stem: p for p in sorted(folder.glob("*.yaml"))})
+            self._paths[kind] = index
+        return index

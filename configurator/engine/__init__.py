@@ -1,0 +1,1 @@
+"""What each version of the engine knows: flags, environment variables, names."""

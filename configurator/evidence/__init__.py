@@ -1,0 +1,1 @@
+"""What was observed of a running engine: collecting it, reading it back."""

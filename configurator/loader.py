@@ -1,0 +1,109 @@
+"""Rules and probes from the `validators` folders: one loader for ours and for a user's.
+
+Every module is loaded from its path under a private name, so files of the same name in two
+folders live side by side and no module of an installed package is shadowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from configurator.errors import ConfiguratorError, Position
+from configurator.probes import Probe
+from configurator.rules import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """All rules by code and all probes by name."""
+
+    rules: dict[str, Rule]
+    probes: dict[str, Probe]
+    origins: dict[str, Position]
+    """Where each code and each probe name is defined."""
+
+
+def load_validators(roots: Sequence[Path]) -> Validators:
+    """Load `validators/*.py` below every root.
+
+    Raises:
+        ConfiguratorError: a module does not load (LOAD001), or two define the same code or
+            probe name (LOAD002).
+    """
+    rules: dict[str, Rule] = {}
+    probes: dict[str, Probe] = {}
+    origins: dict[str, Position] = {}
+    for path in _module_files(roots):
+        module = _load(path)
+        for item in _declared(module):
+            key = item.code if isinstance(item, Rule) else item.name
+            function = item.check if isinstance(item, Rule) else item.judge
+            position = Position(str(path), function.__code__.co_firstlineno, 1)
+            if key in origins:
+                raise ConfiguratorError.single(
+                    "LOAD002", f"{key} is defined twice: {origins[key]} and {position}",
+                    "rename one; rule codes 900 to 999 are free for users", position,
+                )  # fmt: skip
+            origins[key] = position
+            if isinstance(item, Rule):
+                rules[key] = item
+            else:
+                probes[key] = item
+    return Validators(dict(sorted(rules.items())), dict(sorted(probes.items())), origins)
+
+
+def _module_files(roots: Iterable[Path]) -> Iterator[Path]:
+    for root in roots:
+        yield from sorted((root / "validators").glob("*.py"))
+
+
+def _declared(module: ModuleType) -> Iterator[Rule | Probe]:
+    for value in vars(module).values():
+        if isinstance(value, Rule):
+            owner = value.check.__module__
+        elif isinstance(value, Probe):
+            owner = value.judge.__module__
+        else:
+            continue
+        if owner == module.__name__:
+            yield value
+
+
+def _load(path: Path) -> ModuleType:
+    digest = hashlib.sha1(str(path.resolve()).encode(), usedforsecurity=False).hexdigest()[:12]
+    name = f"_configurator_validators_{digest}_{path.stem}"
+    loaded = sys.modules.get(name)
+    if loaded is not None:
+        return loaded
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Registered before it runs: dataclasses and pydantic resolve annotations through sys.modules.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _broken(path, error) from error
+    return module
+
+
+def _broken(path: Path, error: Exception) -> ConfiguratorError:
+    line = 1
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        line = error.lineno or 1
+    return ConfiguratorError.single(
+        "LOAD001", f"{path.name} does not load: {type(error).__name__}: {error}",
+        "mend the module, or leave it out of the content directory", Position(str(path), line, 1),
+    )  # fmt: skip

@@ -1,0 +1,372 @@
+"""The entries of the content directories: hardware, models, engine builds, kernels."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from configurator.schema.base import ApiVersion, Known, Name, Scalar, StrictModel, Text
+
+Arch = Annotated[str, Field(pattern=r"^(sm_[0-9]+|cpu)$")]
+Positive = Annotated[float, Field(gt=0)] | Annotated[int, Field(gt=0)]
+PositiveInt = Annotated[int, Field(gt=0)]
+Rung = Literal["requested", "resolved", "built", "captured", "executed", "effective"]
+
+
+class Entry(StrictModel):
+    """What every entry has."""
+
+    api_version: ApiVersion = Field(alias="apiVersion")
+    """Version of this format."""
+    name: Name
+    """Name of the entry; the same as its file."""
+    summary: Text
+    """One line for lists."""
+    notes: list[Text] = []
+    """Facts for the reader."""
+    sources: list[Text] = []
+    """Where the facts come from."""
+    unknown: list[Text] = []
+    """What is not public; a name here gives a warning, never an error."""
+
+
+class MultiHost(StrictModel):
+    """What one instance over several of these hosts needs."""
+
+    env: dict[str, str] = {}
+    """Environment of every rank."""
+    requires: list[Text] = []
+    """What must be set up on the hosts, for preflight and people."""
+
+
+class Hardware(Entry):
+    """A machine: one host of it, and what its GPUs are."""
+
+    kind: Literal["Hardware"]
+    product: Text | None
+    """The GPU's product name as nvidia-smi prints it; null on machines without one."""
+    arch: Arch
+    """GPU architecture, for instance sm_103."""
+    gpus_per_host: PositiveInt
+    """GPUs that one operating system sees."""
+    sms: PositiveInt | None = None
+    """Streaming multiprocessors per GPU."""
+    memory_gb: Positive
+    """Memory per GPU in GB (10^9 bytes); on unified memory what host and GPU share."""
+    usable_gib: Positive | None = None
+    """What is left of it in GiB after the system's own share."""
+    bandwidth_gb_s: Positive | None = None
+    """Memory bandwidth per GPU in GB/s."""
+    unified_memory: bool = False
+    """Host and GPU share one memory."""
+    nvlink_domain_gpus: PositiveInt = 1
+    """GPUs that reach each other over NVLink, across hosts too."""
+    cpu_arch: Literal["aarch64", "x86_64", "any"] = "any"
+    """Architecture of the host's CPU."""
+    multi_host: MultiHost | None = None
+    """What one instance over several hosts needs; null: not supported by this entry."""
+    args: dict[str, Scalar] = {}
+    """Engine arguments that this machine needs whatever the model."""
+
+
+class Attention(StrictModel):
+    """One kind of attention layer."""
+
+    kind: Literal["full", "sliding", "mla", "linear", "mamba"]
+    """Kind of the layers."""
+    layers: PositiveInt
+    """How many layers are of this kind."""
+    window: PositiveInt | None = None
+    """Window of sliding layers in tokens."""
+
+
+class Moe(StrictModel):
+    """Mixture of experts."""
+
+    experts: PositiveInt
+    """Routed experts per layer."""
+    experts_per_token: PositiveInt
+    """Routed experts that one token activates."""
+    shared_experts: Annotated[int, Field(ge=0)] = 0
+    """Experts that every token activates."""
+    intermediate_size: PositiveInt | None = None
+    """Width of one expert."""
+
+
+class Quantization(StrictModel):
+    """What the checkpoint's tensors are stored as."""
+
+    experts: Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"] | None = None
+    """Routed experts."""
+    dense: Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"] = "bf16"
+    """Attention and dense layers."""
+    lm_head: Literal["bf16", "fp8", "fp32"] = "bf16"
+    """The LM head."""
+    block: PositiveInt | None = None
+    """Edge of a quantization block; partitions must be multiples of it."""
+
+
+class DraftFacts(StrictModel):
+    """What a draft checkpoint is made for."""
+
+    targets: list[Name]
+    """Model entries it drafts for."""
+    algorithm: Literal["NEXTN", "EAGLE", "EAGLE3", "DFLASH", "DSPARK", "STANDALONE"]
+    """The speculative algorithm it is trained for."""
+    verify_width: PositiveInt | None = None
+    """Tokens in one verify step: the current one and the drafted."""
+
+
+class Parsers(StrictModel):
+    """Parser names of the engine that fit the model's output."""
+
+    reasoning: Text | None = None
+    """Value of --reasoning-parser."""
+    tool_call: Text | None = None
+    """Value of --tool-call-parser."""
+
+
+class Model(Entry):
+    """A checkpoint."""
+
+    kind: Literal["Model"]
+    repository: Text
+    """Name of the repository it is published in."""
+    architecture: Text
+    """The class in its config.json."""
+    role: Literal["target", "draft"] = "target"
+    """Served, or a draft of another."""
+    parameters_b: Positive
+    """Parameters in billions."""
+    active_b: Positive | None = None
+    """Parameters that one token activates, in billions."""
+    layers: PositiveInt
+    """Decoder layers."""
+    hidden_size: PositiveInt
+    """Width of the residual stream."""
+    vocab_size: PositiveInt
+    """Rows of the LM head."""
+    heads: PositiveInt | None = None
+    """Query heads."""
+    kv_heads: PositiveInt | None = None
+    """Key and value heads."""
+    head_dim: PositiveInt | None = None
+    """Width of a head."""
+    attention: list[Attention] = []
+    """Layers by kind."""
+    moe: Moe | None = None
+    """Mixture of experts; null: dense."""
+    quantization: Quantization = Quantization()
+    """Storage of the tensors."""
+    weights_gb: Positive | None = None
+    """Size of the checkpoint in GB (10^9 bytes)."""
+    context: PositiveInt
+    """Longest sequence without any override, in tokens."""
+    nextn_layers: Annotated[int, Field(ge=0)] = 0
+    """Next-token-prediction layers inside the checkpoint."""
+    tied_embeddings: bool = False
+    """LM head and embedding are one tensor."""
+    lm_head_from_target: bool = False
+    """Drafts only: embedding and LM head are the target's."""
+    draft: DraftFacts | None = None
+    """Drafts only: what it is made for."""
+    parsers: Parsers = Parsers()
+    """Parsers that fit the output."""
+    args: dict[str, Scalar] = {}
+    """Engine arguments the model needs on every machine."""
+
+
+class EngineBase(StrictModel):
+    """Where a build branched off."""
+
+    release: Text | None = None
+    """The release it is, or is based on."""
+    commit: Text | None = None
+    """The commit it is based on."""
+
+
+class Changes(StrictModel):
+    """Names that a build has, or lacks, against its base."""
+
+    env: list[Text] = []
+    """Environment variables."""
+    args: list[Text] = []
+    """Arguments, without the leading dashes."""
+
+
+class Sharing(StrictModel):
+    """How the draft gets the target's LM head in this build."""
+
+    module: list[Text] = []
+    """Target architectures whose draft takes the whole module."""
+    weight: list[Text] = []
+    """Target architectures whose draft takes only the weight tensor."""
+    unknown: list[Text] = []
+    """Target architectures for which it is not public."""
+
+
+class Engine(Entry):
+    """A build of the engine."""
+
+    kind: Literal["Engine"]
+    engine: Literal["sglang"]
+    """The engine."""
+    version: Text
+    """What /server_info reports; of a development build not ordered as a release."""
+    released: bool
+    """A release from the package index."""
+    base: EngineBase = EngineBase()
+    """Where it branched off."""
+    image: Text | None = None
+    """Container image by digest, where one is public."""
+    adds: Changes = Changes()
+    """Names this build has beyond its base."""
+    removes: Changes = Changes()
+    """Names its base has and this build lacks."""
+    facts: dict[Text, Known] = {}
+    """Abilities by the name that kernel entries ask for them."""
+    lm_head_sharing: Sharing = Sharing()
+    """How drafts get the LM head."""
+    packages: dict[Text, Text] = {}
+    """Packages that come with it, and their versions."""
+
+
+class Option(StrictModel):
+    """A key that a profile may write under this mechanism."""
+
+    type: Literal["int", "float", "bool", "str", "int_list"]
+    """Type of the value."""
+    default: Scalar | list[int] | None = None
+    """Value when it is not written."""
+    choices: list[Scalar] = []
+    """The values allowed; empty: any of the type."""
+    min: float | int | None = None
+    """Smallest number allowed."""
+    max: float | int | None = None
+    """Largest number allowed."""
+    description: Text
+    """For editors and references."""
+
+
+class From(StrictModel):
+    """A value taken from the profile."""
+
+    option: Text | None = None
+    """An option of this mechanism."""
+    draft: Literal["path"] | None = None
+    """A fact of the draft model."""
+
+
+class Needs(StrictModel):
+    """What must be there for the mechanism; an empty list asks for nothing."""
+
+    arch: list[Arch] = []
+    """GPU architectures it runs on."""
+    experts: list[Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"]] = []
+    """Storage of the routed experts it reads."""
+    lm_head: list[Literal["bf16", "fp8", "fp32"]] = []
+    """Storage of the LM head in the checkpoint it starts from."""
+    nextn_layers: bool = False
+    """The checkpoint must carry next-token-prediction layers."""
+    facts: list[Text] = []
+    """Abilities of the engine build."""
+    packages: list[Text] = []
+    """Packages in the engine's environment."""
+    with_any: list[Name] = []
+    """At least one of these mechanisms must be on too."""
+
+
+class Coverage(StrictModel):
+    """A row of a published support table."""
+
+    architecture: Text
+    """Model class."""
+    products: list[Text]
+    """GPU product names."""
+    tensor: list[PositiveInt]
+    """Tensor parallel sizes."""
+    covers: list[Literal["decode", "verify", "draft"]]
+    """Parts of a step that it runs."""
+    algorithms: list[Text] = []
+    """Speculative algorithms whose steps are covered."""
+    source: Text
+    """Where the row is published."""
+
+
+class EvidenceOf(StrictModel):
+    """One proposition to judge when the mechanism is asked for."""
+
+    mechanism: Name
+    """Name of the verdict."""
+    probe: Name
+    """The probe that judges it."""
+    value: Scalar | None = None
+    """What the probe compares with."""
+    value_option: Text | None = None
+    """Option whose value the probe compares with."""
+    proof_rung: Rung = "built"
+    """Lowest rung that may say PROVEN."""
+    when: Literal["always", "draft"] = "always"
+    """`draft`: only when the deployment has a draft model that has an LM head."""
+
+
+class Claim(StrictModel):
+    """A published figure with the conditions it was measured under."""
+
+    id: Name
+    """Name to refer to it."""
+    figure: Text
+    """What was measured."""
+    value: float | int
+    """The figure."""
+    unit: Text
+    """Its unit."""
+    baseline: float | int | None = None
+    """The same figure without the mechanism."""
+    conditions: dict[Text, Scalar]
+    """Hardware, topology, workload: what the figure holds for."""
+    measured_by: Text
+    """Who measured."""
+    reproduced: bool
+    """Somebody else got the same."""
+    source: Text
+    """Where it is published."""
+    caveat: str = ""
+    """What the figure leaves out."""
+
+
+class Kernel(Entry):
+    """A mechanism: what it needs, excludes, sets, covers, and what proves it."""
+
+    kind: Literal["Kernel"]
+    family: Literal["speculation", "moe", "lm-head", "megakernel", "cuda-graphs", "kv-cache"]
+    """What it is about; two of one exclusive family cannot be on together."""
+    status: Literal["released", "experimental", "research"]
+    """How it can be had."""
+    activation: Literal["public", "unpublished"] = "public"
+    """Whether it is public how to switch it on."""
+    provider: Text | None = None
+    """Package or build that brings it."""
+    needs: Needs = Needs()
+    """What must be there."""
+    excludes: list[Name] = []
+    """Mechanisms that cannot be on together with it."""
+    options: dict[Text, Option] = {}
+    """Keys a profile may write."""
+    args: dict[Text, Scalar | From | list[Scalar]] = {}
+    """Engine arguments it sets."""
+    env: dict[Text, Scalar | From] = {}
+    """Environment it sets."""
+    algorithm: Text | None = None
+    """Speculative algorithm, as the engine names it."""
+    topk: Literal["chain", "tree"] | None = None
+    """Whether a verify step takes a chain or a tree of candidates."""
+    coverage: list[Coverage] = []
+    """Published support table; empty: no table."""
+    alternatives: list[Text] = []
+    """What to do where it cannot be had."""
+    evidence: list[EvidenceOf] = []
+    """What is judged when it is asked for."""
+    claims: list[Claim] = []
+    """Published figures."""
