@@ -49,7 +49,7 @@ class Library:
                     "REF002", f"content directory {directory} does not exist", "check --content"
                 )
         self.roots = (ROOT, *directories)
-        self._entries: dict[tuple[str, str], tuple[Source, Entry]] = {}
+        self._entries: dict[tuple[str, str], Entry] = {}
         self._sources: dict[Path, Source] = {}
         self._paths: dict[str, dict[str, Path]] = {}
 
@@ -134,8 +134,8 @@ class Library:
         return found
 
     def _entry(self, kind: str, model: type[EntryT], name: str, at: Position | None) -> EntryT:
-        cached = self._entries.get((kind, name))
-        if cached is None:
+        entry = self._entries.get((kind, name))
+        if entry is None:
             path = self._index(kind).get(name)
             if path is None:
                 raise ConfiguratorError.single(
@@ -149,8 +149,7 @@ class Library:
                     "REF004", f"{kind} entry is named {entry.name!r} in file {path.name!r}",
                     "give the file the entry's name", source.locate(("name",)),
                 )])  # fmt: skip
-            cached = self._entries[kind, name] = (source, entry)
-        entry = cached[1]
+            self._entries[kind, name] = entry
         assert isinstance(entry, model), dotted((kind, name))
         return entry
 

@@ -82,7 +82,8 @@ def _load(path: Path) -> ModuleType:
     if loaded is not None:
         return loaded
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Registered before it runs: dataclasses and pydantic resolve annotations through sys.modules.
     sys.modules[name] = module

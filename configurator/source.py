@@ -35,9 +35,9 @@ _WORDS: dict[str, Any] = {
 }  # fmt: skip
 
 if yaml.__with_libyaml__:
-    from yaml.cyaml import CParser
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
-    class _Composer(CParser, yaml.resolver.BaseResolver):  # type: ignore[misc]
+    class _Composer(CParser, yaml.resolver.BaseResolver):
         def __init__(self, text: str) -> None:
             CParser.__init__(self, text)
             yaml.resolver.BaseResolver.__init__(self)
@@ -264,9 +264,7 @@ def _position(name: str, node: yaml.Node) -> Position:
     return Position(name, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
-def _descend(
-    node: yaml.Node | None, path: DataPath
-) -> tuple[yaml.Node | None, yaml.Node] | None:
+def _descend(node: yaml.Node | None, path: DataPath) -> tuple[yaml.Node | None, yaml.Node] | None:
     key: yaml.Node | None = None
     for step in path:
         if isinstance(node, yaml.MappingNode):

@@ -33,9 +33,7 @@ class StrictModel(BaseModel):
     )
 
 
-def parse(
-    model: type[ModelT], data: Any, locate: Callable[[DataPath], Position | None]
-) -> ModelT:
+def parse(model: type[ModelT], data: Any, locate: Callable[[DataPath], Position | None]) -> ModelT:
     """`data` as a `model`; every problem at once, each with its position.
 
     Raises:
@@ -94,7 +92,7 @@ def _expected(detail: Any) -> str:
     context = detail.get("ctx", {})
     if "expected" in context:
         return f"use {context['expected']}"
-    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    message: str = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return message[0].lower() + message[1:]
 
 
@@ -152,6 +150,4 @@ def _model_in(annotation: Any) -> type[StrictModel] | None:
     candidates = (annotation, *get_args(annotation))
     if getattr(annotation, "__origin__", None) in (dict, list, tuple):
         return None
-    return next(
-        (c for c in candidates if isinstance(c, type) and issubclass(c, StrictModel)), None
-    )
+    return next((c for c in candidates if isinstance(c, type) and issubclass(c, StrictModel)), None)
