@@ -6,7 +6,7 @@ directories or the engine, so two render targets cannot differ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from configurator.errors import Position
@@ -49,7 +49,10 @@ class HostPlaceholder:
 
     replica: int
     host: int
+    """Host within the replica, counting from 0."""
     port: int | None = None
+    scheme: str = ""
+    """`http` makes it a URL."""
 
 
 Word = str | SecretRef | HostPlaceholder
@@ -141,7 +144,9 @@ class Deployment:
     hosts_per_replica: int
     hosts: int
     processes: tuple[Process, ...]
-    expectations: tuple[Expectation, ...] = field(default=())
+    overridden: tuple[Arg | Env, ...] = ()
+    """Arguments and variables that something later in line replaced with another value."""
+    expectations: tuple[Expectation, ...] = ()
 
     @property
     def name(self) -> str:
