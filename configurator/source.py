@@ -117,7 +117,7 @@ def parse_source(text: str, name: str) -> Source:
     try:
         node = _Composer(text).get_single_node()
     except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error, name) from None
+        raise _syntax_error(error, text, name) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
@@ -148,13 +148,18 @@ def _decode(raw: bytes, name: str) -> str:
         ) from None
 
 
-def _syntax_error(error: yaml.MarkedYAMLError, name: str) -> ConfiguratorError:
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, name: str) -> ConfiguratorError:
     mark = error.problem_mark or error.context_mark
+    line = text.splitlines()[mark.line] if mark and mark.line < text.count("\n") else ""
     position = Position(name, mark.line + 1, mark.column + 1) if mark else None
     fact = error.problem or "not readable as YAML"
+    if "maximum nesting" in fact:
+        return _too_deep(name, None, position)
     if error.context:
         fact = f"{fact} ({error.context})"
-    remedy = "indent with spaces, not tabs" if "\\t" in fact or "'\t'" in fact else ""
+    remedy = (
+        "indent with spaces, not tabs" if "\t" in line[: len(line) - len(line.lstrip())] else ""
+    )
     if "undefined alias" in fact:
         remedy = "define the anchor with & before it is used, or quote the value"
     elif "expected a single document" in fact:
@@ -164,12 +169,15 @@ def _syntax_error(error: yaml.MarkedYAMLError, name: str) -> ConfiguratorError:
     )
 
 
-def _too_deep(name: str, node: yaml.Node | None) -> ConfiguratorError:
+def _too_deep(
+    name: str, node: yaml.Node | None, position: Position | None = None
+) -> ConfiguratorError:
+    place = _position(name, node) if node is not None else Position(name, 1, 1)
     return ConfiguratorError.single(
         "SCH009",
         f"nested deeper than {_MAX_DEPTH} levels",
         "no profile needs that: check the brackets and aliases",
-        _position(name, node) if node is not None else Position(name, 1, 1),
+        position or place,
     )
 
 
@@ -221,7 +229,7 @@ class _Builder:
                 "SCH004", "a key must be plain text", "write it as a word or in quotes",
                 _position(self.name, node),
             )  # fmt: skip
-        if node.value == "<<" and node.style is None:
+        if node.value == "<<" and not node.style:
             raise ConfiguratorError.single(
                 "SCH004", "merge keys (<<) are not supported",
                 "use 'extends' to build on another profile",
@@ -233,7 +241,7 @@ class _Builder:
         if node.tag not in _STR_TAGS:
             raise self._foreign_tag(node)
         text: str = node.value
-        if node.style is not None or node.tag == "!":
+        if node.style or node.tag == "!":
             return text
         if text in _WORDS:
             return _WORDS[text]

@@ -44,20 +44,22 @@ def parse(model: type[ModelT], data: Any, locate: Callable[[DataPath], Position 
         return model.model_validate(data)
     except ValidationError as error:
         details = error.errors(include_url=False)
-    problems: dict[DataPath, Problem] = {}
+    grouped: dict[DataPath, list[Any]] = {}
     for detail in details:
-        path = _data_path(detail["loc"], data)
-        problems.setdefault(path, _problem(model, detail, path, data, locate))
-    raise ConfiguratorError(problems.values())
+        path = _data_path(detail["loc"], data, missing=detail["type"] == "missing")
+        grouped.setdefault(path, []).append(detail)
+    raise ConfiguratorError(
+        _problem(model, group, path, data, locate) for path, group in grouped.items()
+    )
 
 
-def _data_path(loc: tuple[int | str, ...], data: Any) -> DataPath:
+def _data_path(loc: tuple[int | str, ...], data: Any, *, missing: bool) -> DataPath:
     """`loc` without pydantic's names of union members, which are not keys of the document."""
     path: list[str | int] = []
     for index, step in enumerate(loc):
         inside = isinstance(data, dict | list)
-        last = index == len(loc) - 1
-        if isinstance(data, dict) and (step in data or last):
+        absent = missing and index == len(loc) - 1
+        if isinstance(data, dict) and (step in data or absent):
             data = data.get(step)
             path.append(step)
         elif isinstance(data, list) and isinstance(step, int) and step < len(data):
@@ -70,22 +72,25 @@ def _data_path(loc: tuple[int | str, ...], data: Any) -> DataPath:
 
 def _problem(
     model: type[StrictModel],
-    detail: Any,
+    details: list[Any],
     path: DataPath,
     data: Any,
     locate: Callable[[DataPath], Position | None],
 ) -> Problem:
+    kinds = {detail["type"] for detail in details}
     shown = dotted(path) or "the document"
     position = locate(path)
-    if detail["type"] == "extra_forbidden":
+    if "extra_forbidden" in kinds:
         known = field_names(model, path[:-1])
         return Problem(
             "SCH005", f"unknown key {shown!r}", did_you_mean(str(path[-1]), known), position
         )
-    if detail["type"] == "missing":
+    if "missing" in kinds:
         return Problem("SCH006", f"{shown!r} is missing", "add it", position)
     value = short(_at(data, path))
-    return Problem("SCH007", f"{shown} is {value}", _expected(detail), position)
+    # A union reports every member that did not fit: together they say what would.
+    wanted = " or ".join(dict.fromkeys(_expected(detail) for detail in details))
+    return Problem("SCH007", f"{shown} is {value}", wanted.replace("or should be", "or"), position)
 
 
 def _expected(detail: Any) -> str:

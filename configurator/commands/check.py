@@ -1,0 +1,154 @@
+"""`configurator check PROFILE --url URL` and `configurator check --expect NAME --replay DIR`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from configurator.commands.options import (
+    content_option,
+    format_option,
+    open_library,
+    open_validators,
+)
+
+if TYPE_CHECKING:
+    from configurator.content import Library
+    from configurator.deployment import Deployment
+
+
+@click.command("check")
+@click.argument("profile", metavar="[PROFILE]", required=False)
+@click.option(
+    "--expect",
+    "expected",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Judge this instead of a profile's mechanisms; repeatable. `configurator list probes`.",
+)
+@click.option(
+    "--url",
+    "urls",
+    multiple=True,
+    metavar="[REPLICA=]URL",
+    help="A running server; repeatable, one for each replica.",
+)
+@click.option(
+    "--log", "logs", multiple=True, metavar="[REPLICA=]FILE", help="Log of a server; repeatable."
+)
+@click.option(
+    "--reports",
+    multiple=True,
+    metavar="[REPLICA=]DIR",
+    help="Folder with the in-engine reports of a server; repeatable.",
+)
+@click.option(
+    "--pid",
+    "pids",
+    multiple=True,
+    metavar="[REPLICA=]PID",
+    help="Process of a server, to read its environment; repeatable.",
+)
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Judge recorded evidence instead of a running server.",
+)
+@click.option(
+    "--level",
+    type=click.IntRange(1, 3),
+    help="1: at most 3 short requests; 2: enough for an interval. Default: the profile's, else 1.",
+)
+@click.option("--passive", is_flag=True, help="Send no requests; only look.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.IntRange(0, 86_400),
+    default=0,
+    show_default=True,
+    help="Seconds to wait for the server to become ready.",
+)
+@click.option(
+    "--api-key-env",
+    metavar="NAME",
+    help="Variable that holds the server's API key. Default: the profile's reference.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the evidence there.",
+)
+@format_option
+@content_option
+def command(
+    profile: str | None,
+    expected: tuple[str, ...],
+    urls: tuple[str, ...],
+    logs: tuple[str, ...],
+    reports: tuple[str, ...],
+    pids: tuple[str, ...],
+    replay: Path | None,
+    level: int | None,
+    passive: bool,
+    wait_s: int,
+    api_key_env: str | None,
+    out: Path | None,
+    output: str,
+    content: tuple[Path, ...],
+) -> int:
+    """Prove from evidence what took effect.
+
+    Exactly one of PROFILE and --expect says what to judge; --url says which running servers to
+    look at, or --replay which recorded evidence. An echo of a request is never a proof.
+    """
+    from configurator.judge import expectation_from, judge
+
+    if (profile is None) == (not expected):
+        raise click.UsageError("give exactly one of PROFILE and --expect")
+    if (replay is None) == (not urls):
+        raise click.UsageError("give exactly one of --url and --replay")
+    if replay is not None and (logs or reports or pids or passive or wait_s or out or level):
+        raise click.UsageError(
+            "--replay reads what was recorded: leave out --log, --reports, --pid, --level, "
+            "--passive, --wait and --out"
+        )
+    library = open_library(content)
+    validators = open_validators(library)
+    deployment = _deployment(profile, library) if profile else None
+    expectations = (
+        deployment.expectations
+        if deployment
+        else tuple(expectation_from(text, validators.probes) for text in expected)
+    )
+    if replay is not None:
+        from configurator.evidence.read import read_evidence
+
+        evidence = read_evidence(replay)
+    else:
+        from configurator.commands.collecting import Targets, collect_evidence
+
+        targets = Targets.parse(urls, logs, reports, pids)
+        evidence = collect_evidence(targets, deployment, level, passive, wait_s, api_key_env, out)
+    judgement = judge(expectations, evidence, validators, deployment)
+    name = deployment.name if deployment else None
+    status = deployment.profile.status if deployment else None
+    if output == "json":
+        from configurator.report.json_report import judgement as as_json
+
+        click.echo(as_json(judgement, name, status))
+    else:
+        from configurator.report.terminal import print_judgement
+
+        print_judgement(judgement, name or "expected", status)
+    return judgement.exit_code
+
+
+def _deployment(profile: str, library: Library) -> Deployment:
+    from configurator.resolve import resolve
+
+    return resolve(*library.profile(profile), library)

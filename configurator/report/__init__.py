@@ -1,0 +1,1 @@
+"""Findings and verdicts as text for people and JSON for programs."""

@@ -1,0 +1,116 @@
+"""Findings and verdicts for programs. The shapes are documented in docs/json.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from configurator.judge import Judgement
+from configurator.validate import Diagnostic, Validation
+from configurator.verdicts import Observation, Verdict
+
+
+def validations(results: Sequence[Validation], fail_on: str) -> str:
+    """The result of `validate`."""
+    return _dump(
+        {
+            "profiles": [_validation(result, fail_on) for result in results],
+            "exit_code": max(result.exit_code(fail_on) for result in results),
+        }
+    )
+
+
+def _validation(result: Validation, fail_on: str) -> dict[str, Any]:
+    deployment = result.deployment
+    return {
+        "profile": result.argument,
+        "name": deployment.name if deployment else None,
+        "status": deployment.profile.status if deployment else None,
+        "usable": not result.unusable,
+        "findings": [_finding(finding) for finding in result.findings],
+        "exit_code": result.exit_code(fail_on),
+    }
+
+
+def _finding(finding: Diagnostic) -> dict[str, Any]:
+    position = finding.position
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "file": position.file if position else None,
+        "line": position.line if position else None,
+        "column": position.column if position else None,
+        "path": finding.path,
+        "source": finding.source,
+        "suppressed": finding.suppressed,
+    }
+
+
+def judgement(result: Judgement, name: str | None, status: str | None) -> str:
+    """The result of `check`."""
+    states = list(result.states.values())
+    worst = next((state for state in states if state.state != "ready"), states[0])
+    return _dump(
+        {
+            "deployment": name,
+            "status": status,
+            "server": {
+                "state": worst.state,
+                "phase": worst.phase,
+                "reason": worst.reason,
+                "remedy": worst.remedy,
+                "replicas": [
+                    {
+                        "replica": index,
+                        "state": state.state,
+                        "phase": state.phase,
+                        "reason": state.reason,
+                        "remedy": state.remedy,
+                        "locator": state.locator,
+                    }
+                    for index, state in result.states.items()
+                ],
+            },
+            "verdicts": [_verdict(verdict) for verdict in result.verdicts],
+            "exit_code": result.exit_code,
+        }
+    )
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "mechanism": verdict.mechanism,
+        "kind": verdict.kind,
+        "verdict": str(verdict.answer),
+        "rung": str(verdict.rung) if verdict.rung is not None else None,
+        "required": verdict.required,
+        "fails": verdict.fails,
+        "summary": verdict.summary,
+        "remedy": verdict.remedy,
+        "depends_on_text": verdict.depends_on_text,
+        "conflicts": list(verdict.conflicts),
+        "evidence": [_observation(observation) for observation in verdict.evidence],
+    }
+
+
+def _observation(observation: Observation) -> dict[str, Any]:
+    return {
+        "source": observation.source,
+        "subject": observation.subject,
+        "value": observation.value,
+        "rung": str(observation.rung),
+        "locator": observation.locator,
+        "excerpt": observation.excerpt,
+        "replica": observation.replica,
+        "rank": observation.rank,
+        "window": observation.window,
+        "absence_meaningful": observation.absence_meaningful,
+    }
+
+
+def _dump(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False, default=str)

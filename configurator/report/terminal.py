@@ -1,0 +1,169 @@
+"""Findings and verdicts for people in a terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from configurator.errors import Position
+from configurator.judge import Judgement
+from configurator.validate import Diagnostic, Validation
+from configurator.verdicts import Answer, Observation, Verdict
+
+_SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
+_ANSWER_COLOURS = {
+    Answer.PROVEN: "green",
+    Answer.REFUTED: "red",
+    Answer.INCONCLUSIVE: "yellow",
+    Answer.NOT_APPLICABLE: "white",
+}
+_SHOWN_OBSERVATIONS = 4
+UNVERIFIED = "unverified: nobody has yet run this composition as a whole"
+
+
+def print_validations(results: Sequence[Validation], *, quiet: bool = False) -> None:
+    """Every finding with its line, then one line for each profile."""
+    texts = _Texts()
+    for result in results:
+        for finding in result.findings:
+            if finding.suppressed is None and not (quiet and finding.severity == "info"):
+                _print_finding(finding, texts)
+    for result in results:
+        click.echo(_summary(result))
+
+
+def _print_finding(finding: Diagnostic, texts: _Texts) -> None:
+    colour = _SEVERITY_COLOURS[finding.severity]
+    severity = click.style(finding.severity, fg=colour, bold=True)
+    place = f"{_shown(finding.position)}: " if finding.position else ""
+    click.echo(f"{place}{severity} {click.style(finding.code, bold=True)} {finding.name}".rstrip())
+    if finding.position and (line := texts.line(finding.position)) is not None:
+        number = str(finding.position.line)
+        click.secho(f"  {number} | {line}", dim=True)
+        caret = " " * (finding.position.column - 1) + "^"
+        click.secho(f"  {' ' * len(number)} | {caret}", fg=colour)
+    _paragraph(finding.message, "  ")
+    if finding.remedy:
+        _paragraph(finding.remedy, "  remedy: ")
+    click.echo()
+
+
+def _summary(result: Validation) -> str:
+    counts = {"error": 0, "warning": 0, "info": 0}
+    suppressed = 0
+    for finding in result.findings:
+        if finding.suppressed is None:
+            counts[finding.severity] += 1
+        else:
+            suppressed += 1
+    bad = counts["error"] or counts["warning"]
+    parts = [f"{number} {_plural(name, number)}" for name, number in counts.items() if number]
+    if suppressed:
+        parts.append(f"{suppressed} suppressed")
+    state = ", ".join(parts) if bad else "clean" + (f" ({', '.join(parts)})" if parts else "")
+    colour = "red" if counts["error"] else "yellow" if counts["warning"] else "green"
+    status = result.deployment.profile.status if result.deployment else None
+    note = f" [{UNVERIFIED}]" if status == "unverified" else ""
+    return f"{result.argument}: {click.style(state, fg=colour, bold=True)}{note}"
+
+
+def _plural(name: str, number: int) -> str:
+    return name if number == 1 or name == "info" else f"{name}s"
+
+
+def print_judgement(judgement: Judgement, title: str, status: str | None) -> None:
+    """The state of every server, then every verdict with what it stands on."""
+    click.secho(title + (f" [{UNVERIFIED}]" if status == "unverified" else ""), bold=True)
+    for index, state in judgement.states.items():
+        good = state.state == "ready"
+        word = click.style(state.state, fg="green" if good else "red", bold=True)
+        phase = f" in phase: {state.phase}" if state.phase and not good else ""
+        click.echo(f"  server {index}: {word}{phase}")
+        if state.reason and not good:
+            _paragraph(state.reason, "    reason: ")
+        if state.remedy and not good:
+            _paragraph(state.remedy, "    remedy: ")
+    width = max((len(verdict.mechanism) for verdict in judgement.verdicts), default=0)
+    for verdict in judgement.verdicts:
+        _print_verdict(verdict, width)
+    click.echo(_outcome(judgement))
+
+
+def _print_verdict(verdict: Verdict, width: int) -> None:
+    answer = click.style(f"{verdict.answer:<14}", fg=_ANSWER_COLOURS[verdict.answer], bold=True)
+    rung = str(verdict.rung) if verdict.rung is not None else "-"
+    note = "" if verdict.required else " (not required)"
+    click.echo(f"  {answer} {verdict.mechanism:<{width}}  {rung}{note}")
+    _paragraph(verdict.summary, "      ")
+    if verdict.answer in (Answer.REFUTED, Answer.INCONCLUSIVE) and verdict.remedy:
+        _paragraph(verdict.remedy, "      remedy: ")
+    for conflict in verdict.conflicts:
+        _paragraph(conflict, "      conflict: ")
+    if verdict.answer is Answer.REFUTED or verdict.kind == "mechanism":
+        for observation in verdict.evidence[:_SHOWN_OBSERVATIONS]:
+            _paragraph(_observation(observation), "      - ", dim=True)
+        more = len(verdict.evidence) - _SHOWN_OBSERVATIONS
+        if more > 0:
+            click.secho(f"      - and {more} more (--format json)", dim=True)
+
+
+def _observation(observation: Observation) -> str:
+    where = observation.locator or observation.source
+    window = f" [{observation.window}]" if observation.window else ""
+    return f"{observation.subject} = {observation.value}{window} ({where})"
+
+
+def _outcome(judgement: Judgement) -> str:
+    if judgement.exit_code == 0:
+        return click.style("good", fg="green", bold=True)
+    failing = [v.mechanism for v in judgement.verdicts if v.fails]
+    reasons = [
+        f"server {i} is {s.state}" for i, s in judgement.states.items() if s.state != "ready"
+    ]
+    what = "; ".join([*reasons, *([f"{', '.join(failing)}"] if failing else [])])
+    return click.style(f"not good: {what}" if what else "not good", fg="red", bold=True)
+
+
+def _paragraph(text: str, lead: str, *, dim: bool = False) -> None:
+    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    wrapped = textwrap.wrap(
+        " ".join(text.split()),
+        width,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    click.secho("\n".join(wrapped), dim=dim or None)
+
+
+def _shown(position: Position) -> str:
+    """The position with a path relative to the working directory where that is shorter."""
+    relative = os.path.relpath(position.file)
+    file = relative if not relative.startswith("..") else position.file
+    return f"{file}:{position.line}:{position.column}"
+
+
+class _Texts:
+    """Lines of the files that findings point into, each file read once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def line(self, position: Position) -> str | None:
+        """The line at `position`; None when it cannot be read."""
+        lines = self._lines.get(position.file)
+        if lines is None:
+            try:
+                text = Path(position.file).read_text(encoding="utf-8-sig", errors="replace")
+            except OSError:
+                text = ""
+            lines = self._lines[position.file] = text.splitlines()
+        if not 0 < position.line <= len(lines):
+            return None
+        return "".join(c if c.isprintable() else " " for c in lines[position.line - 1])[:160]

@@ -1,0 +1,136 @@
+"""The house: imports go down and never back, and the core stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+from configurator.content import ROOT
+
+PACKAGE = ROOT / "configurator"
+
+FLOORS = [
+    {"errors", "verdicts", "__init__"},
+    {"source", "evidence.collect", "evidence.model"},
+    {"layers", "schema.base", "schema.profile", "schema.content", "schema"},
+    {"deployment", "content", "engine.catalogue"},
+    {"rules", "probes", "resolve"},
+    {"loader"},
+    {"validate", "judge", "docs", "json_schema"},
+    {"report", "report.terminal", "report.json_report"},
+    {"commands"},
+    {"cli"},
+    {"__main__"},
+]
+"""Floors from the ground up; a module may import from its own floor and from below."""
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of ours that a file imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("configurator"):
+            base = (node.module or "").removeprefix("configurator").lstrip(".")
+            for alias in node.names:
+                joined = f"{base}.{alias.name}".lstrip(".")
+                is_module = (PACKAGE / joined.replace(".", "/")).with_suffix(".py").is_file()
+                found.add(joined if is_module else base or "__init__")
+        elif isinstance(node, ast.Import):
+            found |= {
+                alias.name.removeprefix("configurator.")
+                for alias in node.names
+                if alias.name.startswith("configurator.")
+            }
+    return found
+
+
+def graph() -> dict[str, set[str]]:
+    return {
+        module_name(path): imports(path)
+        for path in PACKAGE.rglob("*.py")
+        if "recordings" not in path.parts
+    }
+
+
+def test_no_import_circles() -> None:
+    edges = graph()
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join([*trail, module])
+        if module in done:
+            return
+        for target in edges.get(module, set()):
+            # The package's own module resolves names on first use, for content modules alone.
+            if target != "__init__":
+                visit(target, (*trail, module))
+        done.add(module)
+
+    for module in edges:
+        if module != "__init__":
+            visit(module, ())
+
+
+def test_imports_go_down() -> None:
+    height = {module: floor for floor, modules in enumerate(FLOORS) for module in modules}
+    for module, targets in graph().items():
+        for target in targets:
+            if module in height and target in height and module != "__init__":
+                assert height[target] <= height[module], f"{module} imports {target}"
+
+
+def test_modules_that_run_in_the_engines_container_import_only_the_standard_library() -> None:
+    tree = ast.parse((PACKAGE / "evidence" / "collect.py").read_text())
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        for name in names:
+            assert name.split(".")[0] in sys.stdlib_module_names, name
+
+
+def test_content_modules_import_only_the_public_package() -> None:
+    for path in (ROOT / "validators").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("configurator"):
+                assert node.module == "configurator", f"{path.name} imports {node.module}"
+
+
+def test_the_core_needs_neither_torch_nor_the_engine() -> None:
+    for module, path in ((module_name(p), p) for p in PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not [n for n in names if n.split(".")[0] in ("torch", "sglang")], module
+
+
+def test_version_does_not_import_the_schema() -> None:
+    code = (
+        "import sys; from configurator.cli import run; run(['--version']); "
+        "print([m for m in ('pydantic', 'yaml', 'jinja2') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_modules_stay_readable() -> None:
+    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "validators").glob("*.py")]:
+        text = path.read_text()
+        assert text.count("\n") <= 450, f"{path} has {text.count(chr(10))} lines"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                doc = ast.get_docstring(node, clean=False) or ""
+                body = length - doc.count("\n") - 1
+                assert body <= 75, f"{path}:{node.lineno} {node.name} has {body} lines"
