@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import textwrap
 from typing import Any
 
@@ -51,7 +52,7 @@ def field_descriptions(model: type[StrictModel]) -> dict[str, str]:
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
         body = tree.body[0].body  # type: ignore[attr-defined]  # a class statement
-        for statement, following in zip(body, body[1:], strict=False):
+        for statement, following in itertools.pairwise(body):
             is_field = isinstance(statement, ast.AnnAssign)
             if is_field and isinstance(following, ast.Expr):
                 name = statement.target.id
