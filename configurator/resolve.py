@@ -215,8 +215,8 @@ def _arguments(
     profile: Profile, hardware: Hardware, model: Model, mechanisms: dict[str, Mechanism]
 ) -> Iterator[Arg]:
     yield from _base_arguments(profile, model)
-    for name, value in hardware.args.items():
-        yield Arg(name, value, f"hardware entry {hardware.name}", ("hardware", "name"))
+    for name, scalar in hardware.args.items():
+        yield Arg(name, scalar, f"hardware entry {hardware.name}", ("hardware", "name"))
     for mechanism in mechanisms.values():
         for name, wanted in mechanism.kernel.args.items():
             value = _from(mechanism, wanted)
@@ -224,8 +224,8 @@ def _arguments(
                 yield Arg(name, value, f"kernel {mechanism.name}", mechanism.path)
     if profile.evidence.instrument == "standard":
         yield Arg("enable-metrics", True, "evidence.instrument", ("evidence", "instrument"))
-    for name, value in profile.extra.args.items():
-        words = tuple(value) if isinstance(value, list) else value
+    for name, given in profile.extra.args.items():
+        words = tuple(given) if isinstance(given, list) else given
         yield Arg(name.lstrip("-"), words, "extra.args", ("extra", "args", name))
 
 
