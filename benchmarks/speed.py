@@ -51,27 +51,32 @@ def main() -> None:
     tool = [*python, "-m", "configurator"]
 
     a, b, ratio = paired([*tool, "--version"], [*python, "-c", "import click"], runs)
-    print(
-        f"--version          {a * 1000:7.1f} ms   import click {b * 1000:7.1f} ms   ratio {ratio:.2f}"
-    )
+    report("--version", a, "import click", b, f"ratio {ratio:.2f}")
     a, b, ratio = paired([*tool, "validate", PROFILE], [*python, "-c", IMPORTS], runs)
-    print(
-        f"validate one       {a * 1000:7.1f} ms   imports      {b * 1000:7.1f} ms   ratio {ratio:.2f}"
-    )
+    report("validate one", a, "imports", b, f"ratio {ratio:.2f}")
     with tempfile.TemporaryDirectory() as folder:
-        paths = []
-        for index in range(MANY):
-            path = Path(folder) / f"p{index}.yaml"
-            path.write_text(
-                "apiVersion: configurator/v1\nkind: Deployment\n"
-                f"name: p{index}\nextends: {PROFILE}\nserving: {{port: {20000 + index}}}\n"
-            )
-            paths.append(str(path))
+        paths = write_profiles(Path(folder))
         many = [*tool, "validate", "--quiet"]
         a, b, _ = paired([*many, *paths], [*many, paths[0]], max(3, runs // 3))
-    print(
-        f"validate {MANY}      {a * 1000:7.1f} ms   one          {b * 1000:7.1f} ms   each {(a - b) / (MANY - 1) * 1000:.2f} ms"
-    )
+    report(f"validate {MANY}", a, "one", b, f"each {(a - b) / (MANY - 1) * 1000:.2f} ms more")
+
+
+def write_profiles(folder: Path) -> list[str]:
+    """MANY profiles that differ in their port."""
+    paths = []
+    for index in range(MANY):
+        path = folder / f"p{index}.yaml"
+        path.write_text(
+            "apiVersion: configurator/v1\nkind: Deployment\n"
+            f"name: p{index}\nextends: {PROFILE}\nserving: {{port: {20000 + index}}}\n"
+        )
+        paths.append(str(path))
+    return paths
+
+
+def report(what: str, first: float, against: str, second: float, result: str) -> None:
+    """One line of the table."""
+    print(f"{what:<14} {first * 1000:8.1f} ms   {against:<13} {second * 1000:7.1f} ms   {result}")
 
 
 if __name__ == "__main__":

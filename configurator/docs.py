@@ -22,7 +22,7 @@ INPUT_CODES = {
     "SCH001": "The file cannot be read.",
     "SCH002": "The file is not YAML.",
     "SCH003": "A key is written twice; most YAML readers would keep the last without a word.",
-    "SCH004": "A feature of YAML that profiles do not use: tags, merge keys, keys that are no text.",
+    "SCH004": "YAML that profiles do without: tags, merge keys, keys that are not text.",
     "SCH005": "A key that is not known here.",
     "SCH006": "A key that must be there is missing.",
     "SCH007": "A value of the wrong type, or outside what is allowed.",

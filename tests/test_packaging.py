@@ -54,9 +54,9 @@ def test_all_content_is_in_the_wheel(wheel: Path) -> None:
 
 def test_the_installed_wheel_reads_its_own_content(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", site]
-        + [wheel],
+        [*pip, "--target", site, wheel],
         check=True,
         capture_output=True,
         timeout=300,
