@@ -1,0 +1,1 @@
+"""The demo: recordings of a healthy and a sabotaged server, and a server that replays them."""
