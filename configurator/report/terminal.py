@@ -94,11 +94,15 @@ def print_judgement(judgement: Judgement, title: str, status: str | None) -> Non
     click.echo(_outcome(judgement))
 
 
+def answer_style(answer: Answer) -> str:
+    """An answer in its colour, padded to the longest."""
+    return click.style(f"{answer:<14}", fg=_ANSWER_COLOURS[answer], bold=True)
+
+
 def _print_verdict(verdict: Verdict, width: int) -> None:
-    answer = click.style(f"{verdict.answer:<14}", fg=_ANSWER_COLOURS[verdict.answer], bold=True)
     rung = str(verdict.rung) if verdict.rung is not None else "-"
     note = "" if verdict.required else " (not required)"
-    click.echo(f"  {answer} {verdict.mechanism:<{width}}  {rung}{note}")
+    click.echo(f"  {answer_style(verdict.answer)} {verdict.mechanism:<{width}}  {rung}{note}")
     _paragraph(verdict.summary, "      ")
     if verdict.answer in (Answer.REFUTED, Answer.INCONCLUSIVE) and verdict.remedy:
         _paragraph(verdict.remedy, "      remedy: ")

@@ -148,6 +148,8 @@ class Workload(StrictModel):
     """Typical output length."""
     sampling: Sampling = Sampling()
     """How tokens are sampled."""
+    prompts: list[Text] = []
+    """Texts of this workload for the self-check; acceptance depends on the text."""
 
 
 class SecretRef(StrictModel):

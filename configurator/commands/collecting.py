@@ -1,0 +1,151 @@
+"""From the options of `check` to evidence of running servers."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from configurator.deployment import Deployment
+from configurator.errors import ConfiguratorError
+from configurator.evidence.collect import CollectError, collect
+from configurator.evidence.model import Evidence
+from configurator.evidence.read import read_evidence
+from configurator.schema.profile import SecretRef
+
+T = TypeVar("T")
+_NUMBERED = re.compile(r"(\d{1,4})=(.*)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The running servers to look at, by replica."""
+
+    urls: dict[int, str]
+    logs: dict[int, str]
+    reports: dict[int, str]
+    pids: dict[int, int]
+
+    @classmethod
+    def parse(
+        cls,
+        urls: tuple[str, ...],
+        logs: tuple[str, ...],
+        reports: tuple[str, ...],
+        pids: tuple[str, ...],
+    ) -> Targets:
+        """The targets that `[REPLICA=]VALUE` options name; without a number, in their order."""
+        targets = cls(
+            _numbered("--url", urls, str),
+            _numbered("--log", logs, str),
+            _numbered("--reports", reports, str),
+            _numbered("--pid", pids, int),
+        )
+        for option, given in (
+            ("--log", targets.logs), ("--reports", targets.reports), ("--pid", targets.pids),
+        ):  # fmt: skip
+            for replica in given:
+                if replica not in targets.urls:
+                    known = ", ".join(map(str, targets.urls))
+                    raise click.UsageError(
+                        f"{option} is for replica {replica}, but --url names only {known}"
+                    )
+        return targets
+
+
+def _numbered(option: str, values: tuple[str, ...], convert: Callable[[str], T]) -> dict[int, T]:
+    found: dict[int, T] = {}
+    for position, value in enumerate(values):
+        match = _NUMBERED.match(value)
+        replica, text = (int(match[1]), match[2]) if match else (position, value)
+        if replica in found:
+            raise click.UsageError(f"{option} names replica {replica} twice; number each")
+        try:
+            found[replica] = convert(text)
+        except ValueError:
+            raise click.UsageError(f"{option} is {text!r}; give a whole number") from None
+    return found
+
+
+def collect_evidence(
+    targets: Targets,
+    deployment: Deployment | None,
+    level: int | None,
+    passive: bool,
+    wait_s: int,
+    api_key_env: str | None,
+    out: Path | None,
+) -> Evidence:
+    """Collect from every target, then read back what was written.
+
+    Raises:
+        ConfiguratorError: a target, file or key that cannot be used.
+    """
+    arguments = _from_profile(deployment)
+    if level is not None:
+        arguments["level"] = level
+    if api_key_env is not None:
+        arguments["api_key"] = _secret(SecretRef(env=api_key_env))
+    with tempfile.TemporaryDirectory(prefix="configurator-") as scratch:
+        folder = out or Path(scratch) / "evidence"
+        try:
+            collect(
+                targets.urls,
+                folder,
+                passive=passive,
+                wait_s=wait_s,
+                logs=targets.logs,
+                reports=targets.reports,
+                pids=targets.pids,
+                on_progress=lambda text: click.echo(text, err=True),
+                **arguments,
+            )
+        except CollectError as error:
+            raise ConfiguratorError.single("COL001", str(error)) from error
+        return read_evidence(folder)
+
+
+def _from_profile(deployment: Deployment | None) -> dict[str, Any]:
+    """What the profile says of keys, level and workload."""
+    if deployment is None:
+        return {}
+    profile = deployment.profile
+    sampling = profile.workload.sampling
+    arguments: dict[str, Any] = {
+        "level": profile.evidence.level,
+        "concurrency": profile.workload.concurrency,
+        "prompts": profile.workload.prompts,
+        "sampling": {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+        },
+    }
+    if profile.serving.api_key is not None:
+        arguments["api_key"] = _secret(profile.serving.api_key)
+    return arguments
+
+
+def _secret(reference: SecretRef) -> str:
+    if reference.env is not None:
+        value = os.environ.get(reference.env, "")
+        where = f"variable {reference.env}"
+    else:
+        where = f"file {reference.file}"
+        try:
+            value = Path(reference.file or "").read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfiguratorError.single(
+                "COL002", f"the API key cannot be read from {where}: {error}", "see serving.api_key"
+            ) from error
+    if not value:
+        raise ConfiguratorError.single(
+            "COL002", f"the API key is empty: {where}", "set it, or name another by --api-key-env"
+        )
+    return value
