@@ -203,9 +203,8 @@ class Client:
                     body = _read(error, deadline)
                 except (OSError, http.client.HTTPException):
                     body = b""
-            return Reply(
-                error.code, body, f"HTTP {error.code} {body[:200].decode('utf-8', 'replace')}"
-            )
+            excerpt = redact_text(body[:200].decode("utf-8", "replace"), [self.api_key or ""])
+            return Reply(error.code, body, f"HTTP {error.code} {excerpt}".strip())
         except TimeoutError:
             return Reply(0, b"", f"no answer within {self.timeout_s:g} s")
         except (OSError, http.client.HTTPException) as error:
@@ -279,44 +278,54 @@ class _Replica:
     notes: list[str] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     info: dict[str, Any] = field(default_factory=dict)
+    own: dict[str, str] | None = None
+    """Environment of the process, where it could be read."""
 
     def collect(self) -> None:
         """Everything, in order; what fails is written down and does not stop the rest."""
+        self.own = self.process_environment()
         self.wait()
         if self.reachable:
             self.page("server_info_startup.json", "/server_info", "/get_server_info")
             self.page("model_info.json", "/model_info", "/get_model_info")
             self.page("metrics_startup.txt", "/metrics")
+        if self.ready and not self.plan.passive:
+            self.send()
         if self.ready:
-            if not self.plan.passive:
-                self.send()
             self.page("server_info.json", "/server_info", "/get_server_info")
             self.page("loads.json", "/v1/loads?include=all")
             self.page("metrics.txt", "/metrics")
         self.copy_reports()
         self.copy_log()
 
+    def check(self) -> str:
+        """Ask once whether the server is ready; why not, when it is not."""
+        probe = Client(self.client.url, self.client.api_key, min(self.client.timeout_s, 20.0))
+        # /health generates a token, which --passive forbids; old servers have no /ready.
+        for path in ("/ready" if self.plan.passive else "/health", "/model_info"):
+            reply = probe.call(path)
+            if reply.status != 404:
+                break
+        self.reachable, self.ready = reply.status != 0, reply.status == 200
+        return "" if self.ready else f"{path}: {reply.error or f'HTTP {reply.status}'}"
+
     def wait(self) -> None:
         """Until the server is ready, is dead, or the time is over."""
         start, told = time.monotonic(), ""
-        probe = Client(self.client.url, self.client.api_key, min(self.client.timeout_s, 20.0))
         while True:
-            # /health generates a token, which --passive forbids; old servers have no /ready.
-            for path in ("/ready" if self.plan.passive else "/health", "/model_info"):
-                reply = probe.call(path)
-                if reply.status != 404:
-                    break
-            self.reachable, self.ready = reply.status != 0, reply.status == 200
+            why = self.check()
             waited = time.monotonic() - start
             death = "" if self.ready else self.death()
-            if self.ready or death or waited >= self.plan.wait_s or reply.status in (401, 403):
+            # A missing key does not come with time.
+            refused = "HTTP 401" in why or "HTTP 403" in why
+            if self.ready or death or refused or waited >= self.plan.wait_s:
                 break
-            if reply.error != told:
-                told = reply.error
-                self.plan.progress(f"replica {self.index}: not ready after {waited:.0f} s: {told}")
+            if why != told:
+                told = why
+                self.plan.progress(f"replica {self.index}: not ready after {waited:.0f} s: {why}")
             time.sleep(min(0.5, max(self.plan.wait_s - waited, 0.0)))
         if not self.ready:
-            self.errors.append(death or f"{path}: {reply.error or f'HTTP {reply.status}'}")
+            self.errors.append(death or why)
         elif waited > 1:
             self.plan.progress(f"replica {self.index}: ready after {waited:.0f} s")
 
@@ -324,16 +333,18 @@ class _Replica:
         """Why the server will never be ready: its process is gone, or its log says so."""
         if self.pid is not None:
             try:
-                alive = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+                state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
             except OSError:
-                alive = "X"
-            if alive in "XZ":
-                return f"process {self.pid} has exited"
+                state = "X"
+            return f"process {self.pid} has exited" if state in "XZ" else ""
         if self.reachable or self.log is None:
             return ""
-        # An earlier start may have died in the same file: only what follows the last start counts.
-        tail = _bounded(self.log, 0, 1 << 18)[0].rpartition("server_args=")[2]
-        found = _DEATH.search(tail)
+        try:
+            tail = _bounded(self.log, 0, 1 << 18)[0]
+        except OSError:
+            return ""
+        # An earlier start may have died in the same file: only what follows the last one counts.
+        found = _DEATH.search(tail.rpartition("server_args=")[2])
         return f"the log says the server died: {found[0].strip()}" if found else ""
 
     def page(self, name: str, *paths: str) -> None:
@@ -371,6 +382,8 @@ class _Replica:
                     steps += self.exchange(kind, body, reply)
                 if not any(reply.status == 200 for reply in replies):
                     self.errors.append(f"/generate: {replies[0].error}")
+                    why = self.check()
+                    self.errors += [why] if why else []
                     return
                 if steps >= ENOUGH_VERIFY_STEPS:
                     return
@@ -423,22 +436,27 @@ class _Replica:
         self.notes += [f"replica {self.index}: server.log: {note}"] if note else []
         self.write("server.log", text)
 
+    def process_environment(self) -> dict[str, str] | None:
+        """What the engine reads of its process's environment; None: not known."""
+        if self.pid is None:
+            return None
+        try:
+            raw = Path(f"/proc/{self.pid}/environ").read_bytes().decode("utf-8", "replace")
+        except OSError as error:
+            self.notes.append(f"replica {self.index}: environment of {self.pid}: {error.strerror}")
+            return None
+        whole = {n: v for n, _, v in (entry.partition("=") for entry in raw.split("\0"))}
+        self.secrets |= find_secrets(whole)
+        return {name: value for name, value in whole.items() if ENGINE_VARIABLES.fullmatch(name)}
+
     def environment(self) -> dict[str, str] | None:
-        """What is known of the engine's environment; None: nothing."""
+        """What the process and the engine itself say of the environment; None: nothing."""
         states = self.info.get("internal_states")
         first = states[0] if isinstance(states, list) and states else None
         exposed = first.get("env_vars") if isinstance(first, dict) else None
-        found = {str(k): str(v) for k, v in exposed.items()} if isinstance(exposed, dict) else None
-        if self.pid is not None:
-            try:
-                raw = Path(f"/proc/{self.pid}/environ").read_bytes().decode("utf-8", "replace")
-            except OSError as error:
-                self.notes.append(f"replica {self.index}: environment of {self.pid}: {error}")
-                return found
-            pairs = (entry.partition("=") for entry in raw.split("\0"))
-            own = {name: value for name, _, value in pairs if ENGINE_VARIABLES.fullmatch(name)}
-            found = {**own, **(found or {})}
-        return found
+        if not isinstance(exposed, dict):
+            return self.own
+        return {**(self.own or {}), **{str(k): str(v) for k, v in exposed.items()}}
 
     def write(self, name: str, value: Any) -> None:
         """Redact, then write."""
