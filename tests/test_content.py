@@ -90,7 +90,7 @@ def test_a_wrong_override_is_placed_in_the_profile(tmp_path: Path) -> None:
     path = write(tmp_path / "p.yaml", text)
     library = Library()
     profile, layers = library.profile(str(path))
-    with pytest.raises(ConfiguratorError, match=r"p\.yaml:5:46: SCH005 unknown key 'memory_bg'"):
+    with pytest.raises(ConfiguratorError, match=r"p\.yaml:5:45: SCH005 unknown key 'memory_bg'"):
         library.override(
             library.hardware("h200"), profile.hardware.overrides, layers, ("hardware", "overrides")
         )
