@@ -1,0 +1,167 @@
+"""Running the rules over a profile: findings with positions, and one exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from configurator.content import Library
+from configurator.deployment import Deployment
+from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
+from configurator.layers import Layers
+from configurator.loader import Validators
+from configurator.resolve import resolve
+from configurator.rules import Rule, Severity
+from configurator.schema.base import dotted
+from configurator.schema.profile import Profile
+from configurator.source import DataPath
+from configurator.suppress import Suppressions
+
+FailOn = Literal["error", "warning", "info"]
+_RANK = {"info": 0, "warning": 1, "error": 2}
+_CRASH = "INT001"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding as it is shown: what, where, how bad, what to do."""
+
+    code: str
+    name: str
+    """The rule's name; empty for unusable input."""
+    severity: Severity
+    message: str
+    remedy: str
+    position: Position | None
+    path: str
+    """Where in the profile, as `memory.mem_fraction_static`."""
+    source: str
+    """Where the rule's fact was read."""
+    suppressed: str | None = None
+    """The reason of the comment that silences it; such a finding does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The result for one profile."""
+
+    argument: str
+    deployment: Deployment | None
+    """None when the input is unusable."""
+    findings: tuple[Diagnostic, ...]
+    unusable: bool = False
+    """The profile cannot be read or resolved, so no rule has judged it."""
+
+    def exit_code(self, fail_on: str = "error") -> int:
+        """3: a rule crashed; 2: unusable; 1: a finding at or above `fail_on`; else 0."""
+        if any(finding.code == _CRASH for finding in self.findings):
+            return 3
+        if self.unusable:
+            return 2
+        lowest = _RANK[fail_on]
+        counted = (f for f in self.findings if f.suppressed is None)
+        return int(any(_RANK[finding.severity] >= lowest for finding in counted))
+
+
+def validate(argument: str, library: Library, validators: Validators) -> Validation:
+    """Judge the profile that a command's PROFILE argument names.
+
+    Never raises for what a person may write: unusable input is findings too.
+    """
+    try:
+        profile, layers = library.profile(argument)
+    except ConfiguratorError as error:
+        return _unusable(argument, error)
+    return validate_profile(argument, profile, layers, library, validators)
+
+
+def validate_profile(
+    argument: str, profile: Profile, layers: Layers, library: Library, validators: Validators
+) -> Validation:
+    """Judge a profile that is already read; `argument` is what to call it."""
+    try:
+        deployment = resolve(profile, layers, library)
+    except ConfiguratorError as error:
+        return _unusable(argument, error, tuple(_idle_nulls(layers)))
+    return Validation(argument, deployment, judge(deployment, validators))
+
+
+def judge(deployment: Deployment, validators: Validators) -> tuple[Diagnostic, ...]:
+    """Every rule's findings, in the order of the file, with suppressions applied."""
+    layers = deployment.layers
+    suppressions = Suppressions(layers)
+    findings = list(_idle_nulls(layers))
+    for rule in validators.rules.values():
+        findings += _run(rule, deployment, suppressions)
+    for severity, problem in suppressions.problems(validators.rules):
+        findings.append(_from_problem(problem, severity))
+    return _sorted(findings)
+
+
+def _run(rule: Rule, deployment: Deployment, suppressions: Suppressions) -> Iterator[Diagnostic]:
+    try:
+        for found in rule.check(deployment):
+            position = deployment.locate(found.path)
+            yield Diagnostic(
+                rule.code,
+                rule.name,
+                rule.severity,
+                found.message,
+                found.remedy,
+                position,
+                dotted(found.path),
+                rule.source,
+                suppressions.reason(rule.code, position),
+            )
+    except Exception as error:
+        # One faulty rule, possibly a user's, must not hide what the others found.
+        yield Diagnostic(
+            _CRASH,
+            "rule-crashed",
+            "error",
+            f"rule {rule.code} {rule.name} crashed: {type(error).__name__}: {error}",
+            "report it with this profile; the other rules have run",
+            None,
+            "",
+            "",
+        )
+
+
+def _idle_nulls(layers: Layers) -> Iterator[Diagnostic]:
+    for path in layers.idle_nulls:
+        near = did_you_mean(str(path[-1]), _keys(layers.data, path[:-1]))
+        problem = Problem(
+            "SCH010",
+            f"{dotted(path)} is null, but there is nothing to remove",
+            near if near.startswith("did you mean") else "remove the line",
+            layers.locate(path),
+        )
+        yield _from_problem(problem, "warning", dotted(path))
+
+
+def _keys(data: object, path: DataPath) -> list[str]:
+    for step in path:
+        data = data.get(step) if isinstance(data, dict) else None
+    return [str(key) for key in data] if isinstance(data, dict) else []
+
+
+def _unusable(
+    argument: str, error: ConfiguratorError, others: tuple[Diagnostic, ...] = ()
+) -> Validation:
+    problems = [_from_problem(problem, "error") for problem in error.problems]
+    return Validation(argument, None, _sorted([*problems, *others]), unusable=True)
+
+
+def _from_problem(problem: Problem, severity: Severity, path: str = "") -> Diagnostic:
+    return Diagnostic(
+        problem.code, "", severity, problem.message, problem.remedy, problem.position, path, ""
+    )
+
+
+def _sorted(findings: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    def place(finding: Diagnostic) -> tuple[str, int, int, str]:
+        at = finding.position
+        return (at.file, at.line, at.column, finding.code) if at else ("", 0, 0, finding.code)
+
+    return tuple(sorted(findings, key=place))

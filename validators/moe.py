@@ -1,0 +1,122 @@
+"""The runner of the routed experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from configurator import Deployment, Finding, rule
+
+# Storage of the experts that a runner reads, where a wrong pair starts and then does nothing.
+_READS = {
+    "humming": ("mxfp4",),
+    "flashinfer_mxfp4": ("mxfp4",),
+    "marlin": ("mxfp4", "nvfp4", "int4", "fp8"),
+}
+# sglang 0.5.23 on a plain MXFP4 checkpoint: create_moe_runner ends in `else: pass` for the others.
+_MXFP4 = ("auto", "triton", "triton_kernel", "marlin", "deep_gemm", "aiter", "flashinfer_mxfp4",
+          "humming")  # fmt: skip
+
+
+@rule("MOE101", "moe-runner-cannot-read-the-experts", source="sglang 0.5.23: fp8.py, unquant.py")
+def moe_runner_cannot_read_the_experts(deployment: Deployment) -> Iterator[Finding]:
+    """The runner does not read the experts' storage. `/server_info` still echoes its name: on
+    unquantized experts every layer runs Triton, without a log line.
+
+    Bad:
+        extends: muse-spark-open-gb300x8
+        extra: {args: {moe-runner-backend: humming}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    runner = deployment.args.get("moe-runner-backend")
+    stored = deployment.model.quantization.experts
+    if runner is None or deployment.model.moe is None or runner.origin.startswith("kernel"):
+        return
+    reads = _READS.get(str(runner.value))
+    refused = stored == "mxfp4" and str(runner.value) not in _MXFP4
+    if refused or (reads and stored not in reads):
+        fitting = _MXFP4 if stored == "mxfp4" else ("auto",)
+        yield Finding(
+            runner.path,
+            f"the runner {runner.value} does not read {stored or 'unquantized'} experts of "
+            f"{deployment.model.name}",
+            f"use one of {', '.join(fitting)}",
+        )
+
+
+@rule("MOE102", "moe-runner-on-a-dense-model", severity="warning", source="sglang 0.5.23")
+def moe_runner_on_a_dense_model(deployment: Deployment) -> Iterator[Finding]:
+    """A dense model has no experts: the flag is echoed and has no effect.
+
+    Bad:
+        engine: {build: sglang-0.5.23}
+        hardware: {name: h200, gpus: 1}
+        model: {name: qwen3-8b}
+        extra: {args: {moe-runner-backend: triton}}
+
+    Good:
+        engine: {build: sglang-0.5.23}
+        hardware: {name: h200, gpus: 1}
+        model: {name: qwen3-8b}
+    """
+    runner = deployment.args.get("moe-runner-backend")
+    if runner is not None and deployment.model.moe is None:
+        yield Finding(
+            runner.path,
+            f"{deployment.model.name} has no experts: --moe-runner-backend {runner.value} has no "
+            "effect",
+            "remove it",
+        )
+
+
+@rule(
+    "MOE103",
+    "runner-unproven-on-this-gpu",
+    severity="info",
+    source="bug reports for sm_121; sgl-project/sglang 36364",
+)
+def runner_unproven_on_this_gpu(deployment: Deployment) -> Iterator[Finding]:
+    """FlashInfer's MXFP4 experts on sm_121: accepted, but only a real request proves the kernel.
+
+    Bad:
+        extends: ling-3.0-flash-spark-baseline
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    runner = deployment.args.get("moe-runner-backend")
+    if runner and runner.value == "flashinfer_mxfp4" and deployment.hardware.arch == "sm_121":
+        yield Finding(
+            runner.path,
+            "flashinfer_mxfp4 is accepted on sm_121; whether its kernels run and are right shows "
+            "only in a request (SwigluStep clamp, sglang 36364)",
+            "let a check send requests (no --passive), or use humming or marlin",
+        )
+
+
+@rule(
+    "MOE104",
+    "activation-precision-not-stated",
+    severity="info",
+    source="sglang 0.5.23: SGLANG_HUMMING_INPUT_QUANT_CONFIG",
+)
+def activation_precision_not_stated(deployment: Deployment) -> Iterator[Finding]:
+    """Humming alone computes with 16-bit activations (W4A16); 8-bit ones need a variable.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+
+    Good:
+        extends: ling-3.0-flash-spark
+        extra: {env: {SGLANG_HUMMING_INPUT_QUANT_CONFIG: '{"dtype": "float8e4m3"}'}}
+    """
+    runner = deployment.args.get("moe-runner-backend")
+    stated = "SGLANG_HUMMING_INPUT_QUANT_CONFIG" in deployment.env
+    if runner is not None and runner.value == "humming" and not stated:
+        yield Finding(
+            runner.path,
+            "humming without SGLANG_HUMMING_INPUT_QUANT_CONFIG computes W4A16, while the "
+            "FlashInfer baseline is called W4A8: their accuracy and speed are not like for like",
+            "read the precision from the running engine, or set the variable",
+        )

@@ -1,0 +1,410 @@
+"""What mechanisms ask of the machine, the checkpoint and the engine build, and of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from configurator import Deployment, Finding, Mechanism, rule
+
+# The rules of these families say the same with the numbers that matter there.
+_OWN_RULES = ("lm-head", "megakernel")
+_BELONGS = {
+    "tp": "topology.tensor", "tp-size": "topology.tensor",
+    "tensor-parallel-size": "topology.tensor", "pp-size": "topology.pipeline",
+    "pipeline-parallel-size": "topology.pipeline",
+    "dp": "topology.data", "dp-size": "topology.data", "data-parallel-size": "topology.data",
+    "ep": "topology.expert", "ep-size": "topology.expert",
+    "expert-parallel-size": "topology.expert", "nnodes": "hardware.gpus",
+    "node-rank": "hardware.gpus", "model": "model.path", "model-path": "model.path",
+    "host": "serving.host", "port": "serving.port",
+    "served-model-name": "serving.served_model_name", "context-length": "workload.context",
+    "mem-fraction-static": "memory.mem_fraction_static",
+}  # fmt: skip
+
+
+def _otherwise(mechanism: Mechanism, remedy: str) -> str:
+    return "; or ".join([remedy, *mechanism.kernel.alternatives])
+
+
+@rule("REF101", "gpu-architecture-not-served", source="the kernel entry's needs.arch")
+def gpu_architecture_not_served(deployment: Deployment) -> Iterator[Finding]:
+    """A mechanism has no kernels for the GPUs of this machine.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {needs: {arch: [sm_90]}}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    for mechanism in deployment.mechanisms.values():
+        archs = mechanism.kernel.needs.arch
+        if archs and deployment.hardware.arch not in archs:
+            yield Finding(
+                mechanism.path,
+                f"{mechanism.name} runs on {', '.join(archs)}; {deployment.hardware.name} is "
+                f"{deployment.hardware.arch}",
+                _otherwise(mechanism, f"remove it with '{mechanism.name}: null'"),
+            )
+
+
+@rule("REF102", "expert-storage-not-served", source="the kernel entry's needs.experts")
+def expert_storage_not_served(deployment: Deployment) -> Iterator[Finding]:
+    """A mechanism reads routed experts in another storage than the checkpoint's.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        model: {overrides: {quantization: {experts: bf16}}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    stored = deployment.model.quantization.experts if deployment.model.moe else None
+    for mechanism in deployment.mechanisms.values():
+        wanted = mechanism.kernel.needs.experts
+        if wanted and stored not in wanted:
+            has = f"are {stored}" if stored else "do not exist"
+            yield Finding(
+                mechanism.path,
+                f"{mechanism.name} reads {' or '.join(wanted)} experts; those of "
+                f"{deployment.model.name} {has}",
+                f"remove it with '{mechanism.name}: null', or serve a checkpoint that has them",
+            )
+
+
+@rule("REF103", "checkpoint-head-not-served", source="the kernel entry's needs.lm_head")
+def checkpoint_head_not_served(deployment: Deployment) -> Iterator[Finding]:
+    """A mechanism starts from an LM head stored otherwise than the checkpoint's.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        model: {overrides: {quantization: {lm_head: fp8}}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    stored = deployment.model.quantization.lm_head
+    for mechanism in deployment.mechanisms.values():
+        wanted = mechanism.kernel.needs.lm_head
+        if wanted and stored not in wanted:
+            yield Finding(
+                mechanism.path,
+                f"{mechanism.name} starts from a {' or '.join(wanted)} LM head; that of "
+                f"{deployment.model.name} is stored in {stored}",
+                f"remove it with '{mechanism.name}: null'",
+            )
+
+
+@rule("REF104", "checkpoint-without-draft-layers", source="num_nextn_predict_layers in config.json")
+def checkpoint_without_draft_layers(deployment: Deployment) -> Iterator[Finding]:
+    """Drafting from the target's own checkpoint, which has no next-token-prediction layers.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        model: {overrides: {nextn_layers: 0}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    for mechanism in deployment.mechanisms.values():
+        draft = mechanism.draft or deployment.model
+        if mechanism.kernel.needs.nextn_layers and not draft.nextn_layers:
+            yield Finding(
+                mechanism.path,
+                f"{mechanism.name} drafts with next-token-prediction layers; {draft.name} has 0",
+                f"remove it with '{mechanism.name}: null', or use a separate draft",
+            )
+
+
+@rule("REF105", "build-lacks-ability", source="the facts of the engine entry")
+def build_lacks_ability(deployment: Deployment) -> Iterator[Finding]:
+    """A mechanism needs an ability that this engine build is known not to have.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {needs: {facts: [example-ability]}}}
+        engine: {overrides: {facts: {example-ability: "no"}}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    for mechanism in deployment.mechanisms.values():
+        if mechanism.kernel.family == "lm-head":
+            continue
+        for fact in mechanism.kernel.needs.facts:
+            if deployment.engine.facts.get(fact) == "no":
+                yield Finding(
+                    mechanism.path,
+                    f"{mechanism.name} needs {fact}, which {deployment.engine.name} does not have",
+                    _otherwise(mechanism, "choose another engine.build"),
+                )
+
+
+def _undecided(deployment: Deployment, *, probed: bool) -> Iterator[Finding]:
+    for mechanism in deployment.mechanisms.values():
+        judged = [e for e in deployment.expectations if e.path == mechanism.path and e.required]
+        if bool(judged) != probed:
+            continue
+        for fact in mechanism.kernel.needs.facts:
+            if deployment.engine.facts.get(fact, "unknown") == "unknown":
+                names = ", ".join(e.mechanism for e in judged)
+                decides = f"decided at start-up by {names}" if probed else "nothing will decide it"
+                yield Finding(
+                    mechanism.path,
+                    f"it is not public whether {deployment.engine.name} has {fact}, which "
+                    f"{mechanism.name} needs; {decides}",
+                    "keep 'on_refuted: fail'" if probed else "set 'on_refuted: fail' and check it",
+                )
+
+
+@rule("REF106", "build-ability-decided-at-start", severity="info", source="the engine entry")
+def build_ability_decided_at_start(deployment: Deployment) -> Iterator[Finding]:
+    """Whether the build has a needed ability is not public, but a required probe decides it.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {needs: {facts: [example-ability]}}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {needs: {facts: [example-ability]}}}
+        engine: {overrides: {facts: {example-ability: "yes"}}}
+    """
+    yield from _undecided(deployment, probed=True)
+
+
+@rule("REF107", "build-ability-undecided", severity="warning", source="the engine entry")
+def build_ability_undecided(deployment: Deployment) -> Iterator[Finding]:
+    """Whether the build has a needed ability is not public, and no required probe decides it.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe:
+            on_refuted: warn
+            overrides: {needs: {facts: [example-ability]}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    yield from _undecided(deployment, probed=False)
+
+
+@rule("REF108", "package-of-the-build-not-listed", severity="info", source="the engine entry")
+def package_of_the_build_not_listed(deployment: Deployment) -> Iterator[Finding]:
+    """A mechanism needs a package that the engine entry does not list.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {needs: {packages: [example-package]}}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {needs: {packages: [example-package]}}}
+        engine: {overrides: {packages: {example-package: "1.0"}}}
+    """
+    for mechanism in deployment.mechanisms.values():
+        for package in mechanism.kernel.needs.packages:
+            if package not in deployment.engine.packages:
+                yield Finding(
+                    mechanism.path,
+                    f"{mechanism.name} needs the package {package}, which the entry "
+                    f"{deployment.engine.name} does not list",
+                    f"install {package} in the engine's environment; preflight looks for it",
+                )
+
+
+@rule("REF109", "mechanism-without-its-companion", source="the kernel entry's needs.with_any")
+def mechanism_without_its_companion(deployment: Deployment) -> Iterator[Finding]:
+    """A mechanism takes effect only together with another, and none of those is on.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {needs: {with_any: [dflash]}}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {needs: {with_any: [nextn-mtp, dflash]}}}
+    """
+    for mechanism in deployment.mechanisms.values():
+        companions = mechanism.kernel.needs.with_any
+        if companions and not set(companions) & set(deployment.mechanisms):
+            yield Finding(
+                mechanism.path,
+                f"{mechanism.name} takes effect only with {' or '.join(companions)}; none is on",
+                f"add '{companions[0]}: {{}}' under optimizations",
+            )
+
+
+@rule("REF110", "activation-not-published", source="the kernel entry's status and activation")
+def activation_not_published(deployment: Deployment) -> Iterator[Finding]:
+    """A research mechanism whose switch is not public: no command can turn it on.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {activation: unpublished}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    for mechanism in deployment.mechanisms.values():
+        kernel = mechanism.kernel
+        if kernel.activation == "unpublished":
+            yield Finding(
+                mechanism.path,
+                f"{mechanism.name} ({kernel.status}): how to switch it on is not public, so no "
+                "rendered command can",
+                _otherwise(mechanism, f"remove it with '{mechanism.name}: null'"),
+            )
+
+
+@rule("REF111", "mechanisms-exclude-each-other", source="the kernel entries' excludes")
+def mechanisms_exclude_each_other(deployment: Deployment) -> Iterator[Finding]:
+    """Two mechanisms are on that cannot be on together.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          humming-mxfp4-moe: {overrides: {excludes: [nextn-mtp]}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    for first, second in combinations(deployment.mechanisms.values(), 2):
+        if first.kernel.family == second.kernel.family and first.kernel.family in _OWN_RULES:
+            continue
+        if second.name in first.kernel.excludes or first.name in second.kernel.excludes:
+            yield Finding(
+                second.path,
+                f"{first.name} and {second.name} cannot be on together",
+                f"remove one, for instance with '{second.name}: null'",
+            )
+
+
+@rule("REF112", "mechanisms-set-the-same-argument", source="the kernel entries' args and env")
+def mechanisms_set_the_same_argument(deployment: Deployment) -> Iterator[Finding]:
+    """Two mechanisms set one argument to different values: only the last would count.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations:
+          fp8-kv-cache: {}
+          decode-cuda-graphs: {overrides: {args: {kv-cache-dtype: auto}}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    for lost in deployment.overridden:
+        winner = deployment.args.get(lost.name) or deployment.env.get(lost.name)
+        if winner is None or not winner.origin.startswith("kernel "):
+            continue
+        if lost.origin.startswith("kernel ") and not _known_rivals(deployment, lost, winner):
+            yield Finding(
+                winner.path,
+                f"{lost.origin} sets {lost.name} to {lost.value}, {winner.origin} sets it to "
+                f"{winner.value}",
+                f"remove one, for instance with '{lost.path[-1]}: null' under optimizations",
+            )
+
+
+@rule("REF113", "extra-overrides-a-mechanism", source="the order of origins in resolve.py")
+def extra_overrides_a_mechanism(deployment: Deployment) -> Iterator[Finding]:
+    """`extra` replaces what a mechanism sets, so the mechanism would not take effect as wished.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        extra: {args: {moe-runner-backend: triton}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+    """
+    for lost in deployment.overridden:
+        kept = deployment.args.get(lost.name) or deployment.env.get(lost.name)
+        if kept is not None and not kept.origin.startswith("extra"):
+            continue
+        if lost.origin.startswith("kernel "):
+            section = "args" if lost.name in _extra_args(deployment) else "env"
+            yield Finding(
+                ("extra", section, lost.name),
+                f"extra.{section} replaces {lost.name} of {lost.origin}, which wants {lost.value}",
+                f"remove it from extra.{section}, or remove the mechanism",
+            )
+
+
+def _known_rivals(deployment: Deployment, *rivals: Any) -> bool:
+    """REF111 or SPEC107 already say that one of these two mechanisms must go."""
+    first, second = (deployment.mechanisms[str(rival.path[-1])] for rival in rivals)
+    return (
+        first.kernel.family == second.kernel.family == "speculation"
+        or second.name in first.kernel.excludes
+        or first.name in second.kernel.excludes
+    )
+
+
+def _extra_args(deployment: Deployment) -> set[str]:
+    return {name.lstrip("-") for name in deployment.profile.extra.args}
+
+
+@rule("REF114", "argument-has-a-key-of-its-own", source="configurator/schema/profile.py")
+def argument_has_a_key_of_its_own(deployment: Deployment) -> Iterator[Finding]:
+    """`extra.args` sets what a key of the profile sets; hosts and checks follow the key alone.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        extra: {args: {tp-size: 2}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+        topology: {tensor: 1}
+    """
+    for name in deployment.profile.extra.args:
+        key = _BELONGS.get(name.lstrip("-").replace("_", "-"))
+        if key:
+            yield Finding(
+                ("extra", "args", name),
+                f"extra.args sets --{name.lstrip('-')}, but hosts, ranks and checks follow {key}",
+                f"write {key} instead",
+            )
+
+
+@rule(
+    "REF115",
+    "parser-of-another-model",
+    severity="warning",
+    source="the model entry's parsers; for Ling 3.0: ling3-flash-spark, ly01325 and 0xBakeer",
+)
+def parser_of_another_model(deployment: Deployment) -> Iterator[Finding]:
+    """A parser that does not fit the model's output: reasoning or tool calls come out as text.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        extra: {args: {tool-call-parser: qwen25}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+        extra: {args: {tool-call-parser: ling3}}
+    """
+    parsers = deployment.model.parsers
+    for name, right in (
+        ("reasoning-parser", parsers.reasoning),
+        ("tool-call-parser", parsers.tool_call),
+    ):
+        given = deployment.args.get(name)
+        if given is None or right is None or given.value in (right, "auto"):
+            continue
+        yield Finding(
+            given.path,
+            f"--{name} is {given.value}; the output of {deployment.model.name} is read by {right}",
+            f"remove it from extra.args: the model entry sets {right}",
+        )
