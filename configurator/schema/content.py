@@ -137,12 +137,12 @@ class Model(Entry):
     """The class in its config.json."""
     role: Literal["target", "draft"] = "target"
     """Served, or a draft of another."""
-    parameters_b: Positive
-    """Parameters in billions."""
+    parameters_b: Positive | None = None
+    """Parameters in billions; null where it is not public."""
     active_b: Positive | None = None
     """Parameters that one token activates, in billions."""
-    layers: PositiveInt
-    """Decoder layers."""
+    layers: PositiveInt | None = None
+    """Decoder layers; null where it is not public."""
     hidden_size: PositiveInt
     """Width of the residual stream."""
     vocab_size: PositiveInt
