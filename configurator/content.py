@@ -7,7 +7,8 @@ ours: an entry of the same name replaces the built-in one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,6 +37,8 @@ FOLDERS = {
 
 _MAX_EXTENDS = 16
 EntryT = TypeVar("EntryT", bound=Entry)
+At = Callable[[], Position | None] | None
+"""Where a name was asked for; looked up only when it does not exist."""
 
 
 class Library:
@@ -57,19 +60,19 @@ class Library:
         """Names of all entries of one kind, sorted."""
         return sorted(self._index(kind))
 
-    def hardware(self, name: str, at: Position | None = None) -> Hardware:
+    def hardware(self, name: str, at: At = None) -> Hardware:
         """The hardware entry `name`; `at` is where it was asked for."""
         return self._entry("hardware", Hardware, name, at)
 
-    def model(self, name: str, at: Position | None = None) -> Model:
+    def model(self, name: str, at: At = None) -> Model:
         """The model entry `name`."""
         return self._entry("model", Model, name, at)
 
-    def engine(self, name: str, at: Position | None = None) -> Engine:
+    def engine(self, name: str, at: At = None) -> Engine:
         """The engine build `name`."""
         return self._entry("engine", Engine, name, at)
 
-    def kernel(self, name: str, at: Position | None = None) -> Kernel:
+    def kernel(self, name: str, at: At = None) -> Kernel:
         """The kernel entry `name`."""
         return self._entry("kernel", Kernel, name, at)
 
@@ -99,7 +102,7 @@ class Library:
 
     def _extend(self, source: Source, path: Path) -> Layers:
         chain: list[Source] = []
-        seen: list[Path] = []
+        seen: list[str] = []
         while True:
             if not isinstance(source.data, dict):
                 raise ConfiguratorError.single(
@@ -107,13 +110,13 @@ class Library:
                     Position(source.name, 1, 1),
                 )  # fmt: skip
             chain.append(source)
-            seen.append(path.resolve())
+            seen.append(os.path.abspath(path))
             base = source.data.get("extends")
             if not isinstance(base, str):
                 return merge(tuple(chain))
             at = source.locate(("extends",))
             path = self._profile_path(base, at, beside=path.parent)
-            if path.resolve() in seen or len(chain) >= _MAX_EXTENDS:
+            if os.path.abspath(path) in seen or len(chain) >= _MAX_EXTENDS:
                 raise ConfiguratorError.single(
                     "REF003", f"'extends: {base}' leads back to itself", "break the circle", at
                 )
@@ -133,14 +136,14 @@ class Library:
             )
         return found
 
-    def _entry(self, kind: str, model: type[EntryT], name: str, at: Position | None) -> EntryT:
+    def _entry(self, kind: str, model: type[EntryT], name: str, at: At) -> EntryT:
         entry = self._entries.get((kind, name))
         if entry is None:
             path = self._index(kind).get(name)
             if path is None:
                 raise ConfiguratorError.single(
                     "REF001", f"no {kind} is named {name!r}",
-                    did_you_mean(name, self._index(kind)), at,
+                    did_you_mean(name, self._index(kind)), at() if at else None,
                 )  # fmt: skip
             source = self._read(path)
             entry = parse(model, source.data, lambda below: source.nearest(below)[1])

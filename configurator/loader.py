@@ -13,10 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Literal
 
 from configurator.errors import ConfiguratorError, Position
-from configurator.probes import Probe
 from configurator.rules import Rule
+
+if TYPE_CHECKING:
+    from configurator.probes import Probe
+
+Wanted = Literal["all", "rules", "probes"]
+_MARKS = {"rules": b"@rule(", "probes": b"@probe("}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,12 @@ class Validators:
     """Where each code and each probe name is defined."""
 
 
-def load_validators(roots: Sequence[Path]) -> Validators:
+def load_validators(roots: Sequence[Path], wanted: Wanted = "all") -> Validators:
     """Load `validators/*.py` below every root.
+
+    Args:
+        roots: content directories; codes and names must be unique over all of them.
+        wanted: `rules` or `probes` leaves out modules that hold only the other, unread.
 
     Raises:
         ConfiguratorError: a module does not load (LOAD001), or two define the same code or
@@ -40,6 +50,8 @@ def load_validators(roots: Sequence[Path]) -> Validators:
     probes: dict[str, Probe] = {}
     origins: dict[str, Position] = {}
     for path in _module_files(roots):
+        if not _holds(path, wanted):
+            continue
         module = _load(path)
         for item in _declared(module):
             key = item.code if isinstance(item, Rule) else item.name
@@ -63,11 +75,22 @@ def _module_files(roots: Iterable[Path]) -> Iterator[Path]:
         yield from sorted((root / "validators").glob("*.py"))
 
 
+def _holds(path: Path, wanted: Wanted) -> bool:
+    """A module is left out only when it plainly has the other kind and not the wanted one."""
+    if wanted == "all":
+        return True
+    text = path.read_bytes()
+    return _MARKS[wanted] in text or not any(mark in text for mark in _MARKS.values())
+
+
 def _declared(module: ModuleType) -> Iterator[Rule | Probe]:
+    # Imported only where a module with probes has been loaded: `validate` does without.
+    loaded = sys.modules.get("configurator.probes")
+    probe_class = loaded.Probe if loaded else ()
     for value in vars(module).values():
         if isinstance(value, Rule):
             owner = value.check.__module__
-        elif isinstance(value, Probe):
+        elif isinstance(value, probe_class):
             owner = value.judge.__module__
         else:
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import TypeVar
 
 from configurator.content import Library
@@ -23,7 +24,7 @@ from configurator.deployment import (
     Process,
     Word,
 )
-from configurator.errors import ConfiguratorError, Problem, did_you_mean
+from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers
 from configurator.schema.base import Scalar, short
 from configurator.schema.content import Engine, EvidenceOf, From, Hardware, Kernel, Model, Option
@@ -89,11 +90,14 @@ class _Resolver:
         if self.problems:
             raise ConfiguratorError(self.problems)
 
+    def _at(self, *path: str | int) -> partial[Position]:
+        return partial(self.layers.locate, path)
+
     def references(self) -> tuple[Hardware | None, Model | None, Engine | None]:
         hardware = model = engine = None
         wanted = self.profile
         try:
-            at = self.layers.locate(("hardware", "name"))
+            at = self._at("hardware", "name")
             hardware = self.library.hardware(wanted.hardware.name, at)
             hardware = self.library.override(
                 hardware, wanted.hardware.overrides, self.layers, ("hardware", "overrides")
@@ -101,7 +105,7 @@ class _Resolver:
         except ConfiguratorError as error:
             self.problems += error.problems
         try:
-            model = self.library.model(wanted.model.name, self.layers.locate(("model", "name")))
+            model = self.library.model(wanted.model.name, self._at("model", "name"))
             model = self.library.override(
                 model, wanted.model.overrides, self.layers, ("model", "overrides")
             )
@@ -117,7 +121,7 @@ class _Resolver:
         wanted = self.profile.engine
         key = "build" if wanted.build else "version"
         name = wanted.build or f"{wanted.name}-{wanted.version}"
-        engine = self.library.engine(name, self.layers.locate(("engine", key)))
+        engine = self.library.engine(name, self._at("engine", key))
         return self.library.override(engine, wanted.overrides, self.layers, ("engine", "overrides"))
 
     def mechanisms(self, model: Model | None) -> dict[str, Mechanism]:
@@ -125,7 +129,7 @@ class _Resolver:
         for name, wish in self.profile.optimizations.items():
             path: DataPath = ("optimizations", name)
             try:
-                kernel = self.library.kernel(name, self.layers.locate(path))
+                kernel = self.library.kernel(name, self._at(*path))
                 kernel = self.library.override(
                     kernel, wish.overrides, self.layers, (*path, "overrides")
                 )
@@ -148,19 +152,19 @@ class _Resolver:
         known = [*kernel.options, *Optimization.model_fields]
         for key, value in wish.options.items():
             option = kernel.options.get(key)
-            at = self.layers.locate((*path, key))
+            at = partial(self.layers.locate, (*path, key))
             if option is None:
                 self.problems.append(
                     Problem(
                         "SCH005",
                         f"{kernel.name} has no option {key!r}",
                         did_you_mean(key, known),
-                        at,
+                        at(),
                     )
                 )
             elif reason := _unfit(value, option):
                 fact = f"optimizations.{kernel.name}.{key} is {short(value)}"
-                self.problems.append(Problem("SCH007", fact, reason, at))
+                self.problems.append(Problem("SCH007", fact, reason, at()))
             else:
                 options[key] = value  # type: ignore[assignment]  # _unfit checked the type
         return options
@@ -172,7 +176,7 @@ class _Resolver:
             return None, None
         if wish.draft.name is None:
             return model, wish.draft.path or self.profile.model.path or model.repository
-        at = self.layers.locate((*path, "draft", "name"))
+        at = self._at(*path, "draft", "name")
         draft = self.library.model(wish.draft.name, at)
         return draft, wish.draft.path or draft.repository
 

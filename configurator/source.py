@@ -79,11 +79,16 @@ class Source:
 
     def nearest(self, path: DataPath) -> tuple[int, Position]:
         """How much of `path` this document has, and the position of the key that far down."""
-        for length in range(len(path), 0, -1):
-            position = self.locate(path[:length], key=True)
-            if position is not None:
-                return length, position
-        return 0, Position(self.name, 1, 1)
+        length, place = 0, None
+        node = self.node
+        for step in path:
+            found = _step(node, step)
+            if found is None:
+                break
+            key, node = found
+            length, place = length + 1, key if key is not None else node
+        position = Position(self.name, 1, 1) if place is None else _position(self.name, place)
+        return length, position
 
 
 def read_source(path: Path) -> Source:
@@ -275,15 +280,20 @@ def _position(name: str, node: yaml.Node) -> Position:
 def _descend(node: yaml.Node | None, path: DataPath) -> tuple[yaml.Node | None, yaml.Node] | None:
     key: yaml.Node | None = None
     for step in path:
-        if isinstance(node, yaml.MappingNode):
-            pair = next((p for p in node.value if p[0].value == str(step)), None)
-            if pair is None:
-                return None
-            key, node = pair
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            if not 0 <= step < len(node.value):
-                return None
-            key, node = None, node.value[step]
-        else:
+        found = _step(node, step)
+        if found is None:
             return None
+        key, node = found
     return (key, node) if node is not None else None
+
+
+def _step(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, yaml.Node] | None:
+    """The key node (None in a list) and the value node one step below `node`."""
+    if isinstance(node, yaml.MappingNode):
+        wanted = str(step)
+        for pair in node.value:
+            if pair[0].value == wanted:
+                return pair  # type: ignore[no-any-return]
+        return None
+    in_list = isinstance(node, yaml.SequenceNode) and isinstance(step, int)
+    return (None, node.value[step]) if in_list and 0 <= step < len(node.value) else None

@@ -118,7 +118,7 @@ def command(
             "--passive, --wait and --out"
         )
     library = open_library(content)
-    validators = open_validators(library)
+    validators = open_validators(library, "probes")
     deployment = _deployment(profile, library) if profile else None
     expectations = (
         deployment.expectations

@@ -11,7 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from configurator.content import Library
-    from configurator.loader import Validators
+    from configurator.loader import Validators, Wanted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,8 +51,8 @@ def open_library(content: tuple[Path, ...]) -> Library:
     return Library(content or tuple(Path(part) for part in named.split(os.pathsep) if part))
 
 
-def open_validators(library: Library) -> Validators:
+def open_validators(library: Library, wanted: Wanted = "all") -> Validators:
     """The rules and probes of a library's directories."""
     from configurator.loader import load_validators
 
-    return load_validators(library.roots)
+    return load_validators(library.roots, wanted)

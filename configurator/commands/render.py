@@ -37,7 +37,7 @@ def command(profile: str, target: str, out: Path, content: tuple[Path, ...]) -> 
             "REF005", f"no render target is named {target!r}", did_you_mean(target, TARGETS)
         )
     library = open_library(content)
-    result = validate(profile, library, open_validators(library))
+    result = validate(profile, library, open_validators(library, "rules"))
     code = result.exit_code("error")
     if code or result.deployment is None:
         print_validations([result], quiet=True)

@@ -37,14 +37,14 @@ def command(
     from configurator.validate import validate
 
     library = open_library(content)
-    validators = open_validators(library)
-    results = [validate(profile, library, validators) for profile in profiles]
+    validators = open_validators(library, "rules")
+    results = (validate(profile, library, validators) for profile in profiles)
     if output == "json":
         from configurator.report.json_report import validations
 
-        click.echo(validations(results, fail_on))
-    else:
-        from configurator.report.terminal import print_validations
+        text, code = validations(results, fail_on)
+        click.echo(text)
+        return code
+    from configurator.report.terminal import print_validations
 
-        print_validations(results, quiet=quiet)
-    return max(result.exit_code(fail_on) for result in results)
+    return print_validations(results, fail_on, quiet=quiet)

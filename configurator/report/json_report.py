@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from configurator.judge import Judgement
 from configurator.validate import Diagnostic, Validation
 from configurator.verdicts import Observation, Verdict
 
+if TYPE_CHECKING:
+    from configurator.judge import Judgement
 
-def validations(results: Sequence[Validation], fail_on: str) -> str:
-    """The result of `validate`."""
-    return _dump(
-        {
-            "profiles": [_validation(result, fail_on) for result in results],
-            "exit_code": max(result.exit_code(fail_on) for result in results),
-        }
-    )
+
+def validations(results: Iterable[Validation], fail_on: str) -> tuple[str, int]:
+    """The result of `validate`, and its exit code."""
+    profiles = [_validation(result, fail_on) for result in results]
+    code = max(profile["exit_code"] for profile in profiles)
+    return _dump({"profiles": profiles, "exit_code": code}), code
 
 
 def _validation(result: Validation, fail_on: str) -> dict[str, Any]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from configurator.errors import Position
-from configurator.judge import Judgement
 from configurator.validate import Diagnostic, Validation
 from configurator.verdicts import Answer, Observation, Verdict
+
+if TYPE_CHECKING:
+    from configurator.judge import Judgement
 
 _SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 _ANSWER_COLOURS = {
@@ -26,15 +29,24 @@ _SHOWN_OBSERVATIONS = 4
 UNVERIFIED = "unverified: nobody has yet run this composition as a whole"
 
 
-def print_validations(results: Sequence[Validation], *, quiet: bool = False) -> None:
-    """Every finding with its line, then one line for each profile."""
+def print_validations(
+    results: Iterable[Validation], fail_on: str = "error", *, quiet: bool = False
+) -> int:
+    """Every finding with its line, then one line for each profile; the highest exit code.
+
+    Results are shown as they come and not kept: a thousand profiles need the memory of one.
+    """
     texts = _Texts()
+    summaries: list[str] = []
+    code = 0
     for result in results:
         for finding in result.findings:
             if finding.suppressed is None and not (quiet and finding.severity == "info"):
                 _print_finding(finding, texts)
-    for result in results:
-        click.echo(_summary(result))
+        summaries.append(_summary(result))
+        code = max(code, result.exit_code(fail_on))
+    click.echo("\n".join(summaries))
+    return code
 
 
 def _print_finding(finding: Diagnostic, texts: _Texts) -> None:
