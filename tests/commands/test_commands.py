@@ -103,7 +103,7 @@ def test_fail_on_warning(tmp_path: Path) -> None:
     path = tmp_path / "w.yaml"
     path.write_text(
         "apiVersion: configurator/v1\nkind: Deployment\nname: w\nextends: ling-3.0-flash-spark\n"
-        "serving: {host: 0.0.0.0}\n"
+        "memory: {min_available_gib: null}\n"
     )
     assert run(["validate", str(path)]) == 0
     assert run(["validate", str(path), "--fail-on", "warning"]) == 1
