@@ -123,6 +123,10 @@ class Library:
             source = self._read(path)
 
     def _profile_path(self, argument: str, at: Position | None, beside: Path | None = None) -> Path:
+        if "\0" in argument:
+            raise ConfiguratorError.single(
+                "SCH001", f"cannot read {argument!r}: a path holds no NUL", "check the path", at
+            )
         if "/" in argument or argument.endswith((".yaml", ".yml")):
             path = Path(argument)
             return path if beside is None or path.is_absolute() else beside / path

@@ -36,6 +36,9 @@ ROUTER = ("python3", "-m", "sglang_router.launch_router")
 RENDEZVOUS_PORT = 20000
 """Port of --dist-init-addr of the first replica; below the usual ephemeral range."""
 
+MAX_GPUS = 4096
+"""Most GPUs of one deployment."""
+
 Item = TypeVar("Item", Arg, Env)
 
 
@@ -55,6 +58,7 @@ def resolve(profile: Profile, layers: Layers, library: Library) -> Deployment:
     assert engine is not None
     topology = profile.topology
     per_replica = topology.tensor * topology.pipeline
+    _refuse_absurd_size(topology.replicas * per_replica, layers)
     hosts_per_replica = math.ceil(per_replica / hardware.gpus_per_host)
     args, lost_args = _last_wins(_arguments(profile, hardware, model, mechanisms))
     env, lost_env = _last_wins(_environment(profile, hardware, mechanisms, hosts_per_replica))
@@ -75,6 +79,17 @@ def resolve(profile: Profile, layers: Layers, library: Library) -> Deployment:
         overridden=(*lost_args, *lost_env),
         expectations=tuple(_expectations(profile, mechanisms)),
     )
+
+
+def _refuse_absurd_size(gpus: int, layers: Layers) -> None:
+    """Every host becomes a process below, so a mistyped size must not fill the memory."""
+    if gpus > MAX_GPUS:
+        raise ConfiguratorError.single(
+            "SCH007",
+            f"topology asks for {gpus:,} GPUs",
+            f"replicas x tensor x pipeline may be at most {MAX_GPUS:,}",
+            layers.locate(("topology",)),
+        )
 
 
 class _Resolver:
