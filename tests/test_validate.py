@@ -11,6 +11,7 @@ import pytest
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.loader import Validators
+from configurator.report.terminal import print_validations
 from configurator.rules import Finding, Rule, Severity, rule
 from configurator.validate import Validation, validate
 
@@ -149,3 +150,32 @@ def test_all_rules_take_less_than_a_few_milliseconds(
         times.append(time.perf_counter() - start)
     # Under 1 ms on a quiet machine; the bound leaves room for a loaded one.
     assert min(times) < 0.005
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "serving: {api_key: sk-very-hidden}\n",
+        'serving:\n  admin_api_key: "sk-very-hidden"  # a comment\n',
+        "extra: {args: {api-key: sk-very-hidden, tp-size: 1}}\n",
+        "extra: {args: {--api-key: [sk-very-hidden]}}\n",
+        "extra:\n  env: {HF_TOKEN: sk-very-hidden}\n",
+    ],
+)
+def test_a_key_in_clear_is_refused_and_never_shown(
+    text: str,
+    tmp_path: Path,
+    library: Library,
+    validators: Validators,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "profile.yaml"
+    path.write_text(f"{HEAD}extends: ling-3.0-flash-spark\n{text}")
+    result = validate(str(path), library, validators)
+    assert result.exit_code() in (1, 2)
+    assert {"SEC101", "SCH007"} & {finding.code for finding in result.findings}
+    print_validations([result])
+    shown = capsys.readouterr().out
+    assert "in clear" in " ".join(shown.split())
+    assert "hidden" not in shown
+    assert not [f for f in result.findings if "hidden" in f.message + f.remedy]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable
@@ -26,6 +27,10 @@ _ANSWER_COLOURS = {
     Answer.NOT_APPLICABLE: "white",
 }
 _SHOWN_OBSERVATIONS = 4
+# A value in clear under the key of a secret, which an excerpt must not repeat.
+_SECRET = re.compile(
+    r"""(?i)((?:api[-_]key|token|secret|password)["']?\s*:\s*\[?\s*)([^\s{\[,}\]#][^,}\]#]*)"""
+)
 UNVERIFIED = "unverified: nobody has yet run this composition as a whole"
 
 
@@ -182,4 +187,5 @@ class _Texts:
             lines = self._lines[position.file] = text.splitlines()
         if not 0 < position.line <= len(lines):
             return None
-        return "".join(c if c.isprintable() else " " for c in lines[position.line - 1])[:160]
+        line = _SECRET.sub(lambda found: found[1] + "*" * len(found[2]), lines[position.line - 1])
+        return "".join(c if c.isprintable() else " " for c in line)[:160]

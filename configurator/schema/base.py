@@ -22,6 +22,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Known = Literal["yes", "no", "unknown"]
 Scalar = str | int | float | bool
 
+_SECRETS = ("api_key", "admin_api_key")
 ModelT = TypeVar("ModelT", bound="StrictModel")
 
 
@@ -87,6 +88,10 @@ def _problem(
         )
     if "missing" in kinds:
         return Problem("SCH006", f"{shown!r} is missing", "add it", position)
+    if path and path[-1] in _SECRETS and isinstance(_at(data, path), str):
+        # Never repeat what may be a key: findings end up in logs.
+        remedy = "write {file: PATH} or {env: NAME}"
+        return Problem("SCH007", f"{shown} is written in clear", remedy, position)
     value = short(_at(data, path))
     # A union reports every member that did not fit: together they say what would.
     wanted = " or ".join(dict.fromkeys(_expected(detail) for detail in details))
