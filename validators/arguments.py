@@ -65,7 +65,7 @@ def extra_overrides_a_mechanism(deployment: Deployment) -> Iterator[Finding]:
         if lost.origin.startswith("kernel "):
             section = "args" if lost.name in _extra_args(deployment) else "env"
             yield Finding(
-                ("extra", section, lost.name),
+                kept.path if kept else ("extra", section, lost.name),
                 f"extra.{section} replaces {lost.name} of {lost.origin}, which wants {lost.value}",
                 f"remove it from extra.{section}, or remove the mechanism",
             )
