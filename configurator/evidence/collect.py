@@ -49,12 +49,13 @@ ENGINE_VARIABLES = re.compile(
 """What an engine reads; the rest of a process's environment is nobody's business here."""
 
 _STRONG = (
-    r"api[-_]?keys?|(?:access|private|admin|watermark)[-_]?keys?(?:[-_](?:b|id))?|secrets?"
-    r"|passw(?:or)?d|passphrase|credentials?|authorization"
+    r"api[-_ ]?keys?|(?:access|private|admin|secret|signing|watermark)[-_]?keys?(?:[-_](?:b|id))?"
+    r"|secrets?|passw(?:or)?d|passphrase|credentials?|authorization"
     r"|(?:hf|hub|auth|access|api|bearer|refresh)[-_]?token"
 )
 _NAME = rf"[\w.-]*?(?:{_STRONG}|(?<![A-Za-z])token|[a-z]Token)"
-_QUOTED = r"(?P<q>\\*[\"'])(?:\\.|(?!(?P=q)).)*?(?P=q)"
+# Each character has one way to match, or a run of backslashes takes exponential time.
+_QUOTED = r"(?P<q>\\*[\"'])(?:(?!(?P=q))(?:\\.|[^\\\n])){0,4096}?(?P=q)"
 _SECRET_NAME = re.compile(rf"(?:{_NAME})", re.I)
 _ALWAYS_SECRET = re.compile(rf"[\w.-]*?(?:(?i:{_STRONG})|[A-Z]_TOKEN)")
 _SPECIAL_TOKEN = re.compile(
@@ -66,12 +67,12 @@ _FLAG = re.compile(
     re.I,
 )
 _ASSIGNED = re.compile(
-    rf"(?<![\w.-])(?P<name>{_NAME})(?P<sep>\\*[\"']?\s*[:=]\s*)"
+    rf"(?<![\w.-])(?P<name>{_NAME})(?P<sep>\\*[\"']?\s*[:=]\s*(?:b(?=[\"']))?)"
     rf"(?P<value>{_QUOTED}|(?:(?:Bearer|Basic)\s+)?[^\s,;&)}}\]]+)",
     re.I,
 )
 _BEARER = re.compile(r"(?i)(\bBearer\s+)[\w.~+/=-]+")
-_USERINFO = re.compile(r"(?<=://)[^\s/@:'\"]*:[^\s/@'\"]+(?=@)")
+_USERINFO = re.compile(r"(?<=://)[^\s/@'\"]+(?=@)")
 _KNOWN_SHAPE = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[\w-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16})"
 )

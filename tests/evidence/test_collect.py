@@ -518,6 +518,11 @@ def test_no_secret_reaches_any_file(stub: Stub, tmp_path: Path) -> None:
         ("x-api-key: abc", "x-api-key: <redacted>"),
         ("GET /x?api_key=abc&n=1", "GET /x?api_key=<redacted>&n=1"),
         ("redis://me:pw@host:1/0", "redis://<redacted>@host:1/0"),
+        ("https://tok@host/x", "https://<redacted>@host/x"),
+        ("{'authorization': b'Bearer abc'}", "{'authorization': b'<redacted>'}"),
+        ("Invalid API key: abc", "Invalid API key: <redacted>"),
+        ("JWT_SECRET_KEY=abc", "JWT_SECRET_KEY=<redacted>"),
+        ("api_key='a\\'b', n=1", "api_key='<redacted>', n=1"),
         ("loaded hf_ABCDEFGHIJKLMNOPQRST", "loaded <redacted>"),
     ],
 )
@@ -540,6 +545,13 @@ def test_redacted_text(text: str, wanted: str) -> None:
 )
 def test_text_that_holds_no_secret_stays(text: str) -> None:
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize("hostile", ["api_key='" + "\\" * 20000, "a" * 50000, 'api_key="' * 5000])
+def test_redaction_takes_linear_time(hostile: str) -> None:
+    start = time.monotonic()
+    redact_text(hostile)
+    assert time.monotonic() - start < 2
 
 
 def test_redacted_json_is_by_name_and_by_place() -> None:
