@@ -139,6 +139,24 @@ def parse_source(text: str, name: str) -> Source:
     return Source(name, text, data, node)
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes strings so that the core schema reads strings: PyYAML itself knows YAML 1.1."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if isinstance(_plain(text), str) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump(data: Any) -> str:
+    """Plain data as YAML that `parse_source` reads back to the same data."""
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
 def _decode(raw: bytes, name: str) -> str:
     try:
         return raw.decode("utf-8-sig")
@@ -246,22 +264,25 @@ class _Builder:
         if node.tag not in _STR_TAGS:
             raise self._foreign_tag(node)
         text: str = node.value
-        if node.style or node.tag == "!":
-            return text
-        if text in _WORDS:
-            return _WORDS[text]
-        if text[0] in "-+.0123456789":
-            if _INT.match(text):
-                return _integer(text)
-            if _FLOAT.match(text):
-                return float(text)
-        return text
+        return text if node.style or node.tag == "!" else _plain(text)
 
     def _foreign_tag(self, node: yaml.Node) -> ConfiguratorError:
         return ConfiguratorError.single(
             "SCH004", f"tag {node.tag!r} is not supported", "remove the tag",
             _position(self.name, node),
         )  # fmt: skip
+
+
+def _plain(text: str) -> Any:
+    """What an unquoted scalar means in the core schema."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "-+.0123456789":
+        if _INT.match(text):
+            return _integer(text)
+        if _FLOAT.match(text):
+            return float(text)
+    return text
 
 
 def _integer(text: str) -> int | str:
@@ -295,5 +316,6 @@ def _step(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node | None, ya
             if pair[0].value == wanted:
                 return pair  # type: ignore[no-any-return]
         return None
-    in_list = isinstance(node, yaml.SequenceNode) and isinstance(step, int)
-    return (None, node.value[step]) if in_list and 0 <= step < len(node.value) else None
+    if not (isinstance(node, yaml.SequenceNode) and isinstance(step, int)):
+        return None
+    return (None, node.value[step]) if 0 <= step < len(node.value) else None

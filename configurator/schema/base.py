@@ -18,6 +18,8 @@ from configurator.source import DataPath
 ApiVersion = Literal["configurator/v1"]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=120)]
 """A name that is also a file name."""
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+ArgName = Annotated[str, StringConstraints(pattern=r"^-{0,2}[A-Za-z][A-Za-z0-9_.-]*$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
 Known = Literal["yes", "no", "unknown"]
 Scalar = str | int | float | bool

@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from configurator.schema.base import ApiVersion, Known, Name, Scalar, StrictModel, Text
+from configurator.schema.base import (
+    ApiVersion,
+    ArgName,
+    EnvName,
+    Known,
+    Name,
+    Scalar,
+    StrictModel,
+    Text,
+)
 
 Arch = Annotated[str, Field(pattern=r"^(sm_[0-9]+|cpu)$")]
 Positive = Annotated[float, Field(gt=0)] | Annotated[int, Field(gt=0)]
@@ -34,7 +43,7 @@ class Entry(StrictModel):
 class MultiHost(StrictModel):
     """What one instance over several of these hosts needs."""
 
-    env: dict[str, str] = {}
+    env: dict[EnvName, str] = {}
     """Environment of every rank."""
     requires: list[Text] = []
     """What must be set up on the hosts, for preflight and people."""
@@ -66,7 +75,7 @@ class Hardware(Entry):
     """Architecture of the host's CPU."""
     multi_host: MultiHost | None = None
     """What one instance over several hosts needs; null: not supported by this entry."""
-    args: dict[str, Scalar] = {}
+    args: dict[ArgName, Scalar] = {}
     """Engine arguments that this machine needs whatever the model."""
 
 
@@ -173,7 +182,7 @@ class Model(Entry):
     """Drafts only: what it is made for."""
     parsers: Parsers = Parsers()
     """Parsers that fit the output."""
-    args: dict[str, Scalar] = {}
+    args: dict[ArgName, Scalar] = {}
     """Engine arguments the model needs on every machine."""
 
 
@@ -354,9 +363,9 @@ class Kernel(Entry):
     """Mechanisms that cannot be on together with it."""
     options: dict[Text, Option] = {}
     """Keys a profile may write."""
-    args: dict[Text, Scalar | From | list[Scalar]] = {}
+    args: dict[ArgName, Scalar | From | list[Scalar]] = {}
     """Engine arguments it sets."""
-    env: dict[Text, Scalar | From] = {}
+    env: dict[EnvName, Scalar | From] = {}
     """Environment it sets."""
     algorithm: Text | None = None
     """Speculative algorithm, as the engine names it."""

@@ -6,13 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from configurator.schema.base import ApiVersion, Name, Scalar, StrictModel, Text
+from configurator.schema.base import (
+    ApiVersion,
+    ArgName,
+    EnvName,
+    Name,
+    Scalar,
+    StrictModel,
+    Text,
+)
 
 OnRefuted = Literal["fail", "drop", "warn"]
 OnUnproven = Literal["fail", "warn"]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Overrides = dict[str, object]
 
 
@@ -236,7 +243,7 @@ class Deviation(StrictModel):
 class Extra(StrictModel):
     """The escape hatch: arguments and variables passed through, validated all the same."""
 
-    args: dict[str, Scalar | list[Scalar]] = {}
+    args: dict[ArgName, Scalar | list[Scalar]] = {}
     """Engine arguments without the leading dashes; `true` is a bare flag."""
     env: dict[EnvName, Scalar] = {}
     """Environment of the engine's process."""

@@ -1,0 +1,196 @@
+"""The bash target: one readable script for every engine process, and one for the router."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configurator import __version__
+from configurator.deployment import Deployment, HostPlaceholder, Process, Word
+from configurator.render.files import MARK, RenderedFile, fingerprint
+from configurator.render.quoting import comment, quote
+from configurator.resolve import LAUNCH, arg_words
+from configurator.schema.profile import SecretRef
+from configurator.source import dump
+
+_ANY_ADDRESS = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Words that belong together on one line of the argument vector, and who asked for them."""
+
+    words: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret read when the script runs."""
+
+    variable: str
+    file: str | None
+    env: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host's address, known only where the deployment runs."""
+
+    variable: str
+    what: str
+
+
+def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
+    """Scripts for every host and rank, the router, the profile they check, and what to run."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters["quote"] = quote
+    shared = _shared(deployment)
+    files = []
+    for process in deployment.processes:
+        template = environment.get_template(f"{process.role}.sh.j2")
+        text = template.render(**shared, **_context(deployment, process))
+        files.append(RenderedFile(script_name(process), text, executable=True))
+    files.append(RenderedFile("profile.yaml", _profile(deployment)))
+    start = environment.get_template("START.md.j2").render(
+        **shared, scripts=[(script_name(p), p) for p in deployment.processes]
+    )
+    files.append(RenderedFile("START.md", start))
+    return tuple(files)
+
+
+def script_name(process: Process) -> str:
+    """`replica0-host0.sh`; the host counts within the replica, as ranks do."""
+    if process.role == "router":
+        return "router.sh"
+    return f"replica{process.replica}-host{process.rank}.sh"
+
+
+def _shared(deployment: Deployment) -> dict[str, Any]:
+    profile = deployment.profile
+    return {
+        "mark": MARK,
+        "version": __version__,
+        "fingerprint": fingerprint(deployment),
+        "name": comment(deployment.name),
+        "status": profile.status,
+        "description": textwrap.wrap(comment(profile.description), 96),
+        "deviations": [
+            comment(f"{d.published} -> {d.here}: {d.reason}") for d in profile.deviations
+        ],
+        "drops": [m.name for m in deployment.mechanisms.values() if m.wish.on_refuted == "drop"],
+        "replicas": profile.topology.replicas,
+        "ranks": deployment.hosts_per_replica,
+        "hosts": deployment.hosts,
+        "requirements": _requirements(deployment),
+    }
+
+
+def _requirements(deployment: Deployment) -> list[str]:
+    multi = deployment.hardware.multi_host
+    over_hosts = deployment.hosts_per_replica > 1 and multi is not None
+    return [comment(text) for text in multi.requires] if over_hosts and multi else []
+
+
+def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
+    profile = deployment.profile
+    secrets = _secrets(process)
+    hardware = deployment.hardware
+    listen = profile.router.host if process.role == "router" and profile.router else None
+    host = listen or profile.serving.host
+    local = "127.0.0.1" if host in _ANY_ADDRESS else host
+    packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
+    model_path = profile.model.path or deployment.model.repository
+    return {
+        "process": process,
+        "lines": list(_lines(deployment, process, secrets)),
+        "secrets": list(secrets.values()),
+        "addresses": list(_addresses(deployment, process)),
+        "env": [(name, quote(value)) for name, value in process.env],
+        "engine_version": deployment.engine.version,
+        "engine_released": deployment.engine.released,
+        "product": hardware.product,
+        "gpus_needed": max(process.gpus, default=-1) + 1 or hardware.gpus_per_host,
+        "gpus_used": len(process.gpus) or min(hardware.gpus_per_host, deployment.gpus_per_replica),
+        "min_available_gib": profile.memory.min_available_gib,
+        "packages": packages,
+        "model_path": model_path if model_path.startswith("/") else None,
+        "local_host": local,
+        "url_host": f"[{local}]" if ":" in local else local,
+        "timeout_s": profile.startup.timeout_s,
+    }
+
+
+def _secrets(process: Process) -> dict[tuple[str | None, str | None], Secret]:
+    found: dict[tuple[str | None, str | None], Secret] = {}
+    for word in process.argv:
+        if isinstance(word, SecretRef):
+            key = (word.file, word.env)
+            found.setdefault(key, Secret(f"SECRET_{len(found) + 1}", word.file, word.env))
+    return found
+
+
+def _addresses(deployment: Deployment, process: Process) -> Iterator[Address]:
+    """Variables for the hosts that this process must know; none when all is on one host."""
+    seen = set()
+    for word in process.argv:
+        if isinstance(word, HostPlaceholder) and (word.replica, word.host) not in seen:
+            seen.add((word.replica, word.host))
+            yield Address(_variable(word), f"host {word.host} of replica {word.replica}")
+
+
+def _variable(word: HostPlaceholder) -> str:
+    return f"REPLICA{word.replica}_HOST{word.host}_ADDR"
+
+
+def _lines(
+    deployment: Deployment,
+    process: Process,
+    secrets: dict[tuple[str | None, str | None], Secret],
+) -> Iterator[Line]:
+    words = [_text(word, secrets) for word in process.argv]
+    yield Line(" ".join(words[: len(LAUNCH)]), "")
+    place = len(LAUNCH)
+    if process.role == "engine":
+        for arg in deployment.args.values():
+            count = 1 + len(arg_words(arg.value))
+            yield Line(" ".join(words[place : place + count]), arg.origin)
+            place += count
+    # The rest is this process's own: flags from the resolver, so a leading dash starts one.
+    group: list[str] = []
+    for word in words[place:]:
+        if word.startswith("--") and group:
+            yield Line(" ".join(group), "this process")
+            group = []
+        group.append(word)
+    if group:
+        yield Line(" ".join(group), "this process")
+
+
+def _text(word: Word, secrets: dict[tuple[str | None, str | None], Secret]) -> str:
+    if isinstance(word, SecretRef):
+        return f'"${secrets[word.file, word.env].variable}"'
+    if isinstance(word, HostPlaceholder):
+        scheme = f"{word.scheme}://" if word.scheme else ""
+        port = f":{word.port}" if word.port else ""
+        return f'"{scheme}${_variable(word)}{port}"'
+    return quote(word)
+
+
+def _profile(deployment: Deployment) -> str:
+    """The whole profile in one layer, for the self-check beside the scripts."""
+    data = {key: value for key, value in deployment.layers.data.items() if key != "extends"}
+    head = f"# {MARK} {__version__}: the profile with everything it extends merged.\n"
+    return head + dump(data)

@@ -1,0 +1,44 @@
+"""Words for bash: every value becomes exactly one word, whatever is in it."""
+
+from __future__ import annotations
+
+import re
+
+from configurator.errors import ConfiguratorError
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./=-]+\Z")
+_NEEDS_ESCAPES = re.compile(r"[^\x20-\x7e]|['$`\\]")
+_NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
+
+
+def quote(value: str) -> str:
+    """`value` as one word of bash.
+
+    Single quotes where they do; ANSI-C quoting where the value has quotes, dollars, backslashes,
+    control or other than ASCII characters, written byte by byte so that no locale changes them.
+
+    Raises:
+        ConfiguratorError: RND001, a NUL cannot be passed to any program.
+    """
+    if "\0" in value:
+        raise ConfiguratorError.single(
+            "RND001", f"{value!r} contains a NUL character", "remove it: no program can receive it"
+        )
+    if _PLAIN.match(value) and not value.startswith("="):
+        return value
+    if not _NEEDS_ESCAPES.search(value):
+        return f"'{value}'"
+    return "$'" + "".join(_escaped(character) for character in value) + "'"
+
+
+def _escaped(character: str) -> str:
+    if character in _NAMED:
+        return _NAMED[character]
+    if " " <= character <= "~":
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+
+
+def comment(text: str) -> str:
+    """`text` safe behind a `#`: one line, no control characters."""
+    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
