@@ -37,6 +37,7 @@ INPUT_CODES = {
     "LOAD001": "A module of rules or probes does not load.",
     "LOAD002": "Two modules define the same rule code or probe name.",
     "INT001": "A rule crashed: a fault of the rule, not of the profile.",
+    "EXP001": "An expected value that is missing, not wanted, or not of the kind a probe takes.",
     "COL001": "A server, file or directory that evidence cannot be collected from.",
     "COL002": "An API key that cannot be read.",
     "SUP001": "A suppression without a reason.",
