@@ -35,12 +35,18 @@ def validators(library: Library) -> Validators:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Golden:
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Golden files are to be rewritten."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def golden(update_golden: bool) -> Golden:
     """Compare data with `tests/golden/NAME`, or rewrite it with `--update-golden`."""
 
     def compare(name: str, data: Any) -> None:
         path = GOLDEN / name
-        if request.config.getoption("--update-golden"):
+        if update_golden:
             path.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps(data, indent=2, ensure_ascii=False)
             path.write_text(f"{text}\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import re
 from configurator.errors import ConfiguratorError
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./=-]+\Z")
-_NEEDS_ESCAPES = re.compile(r"[^\x20-\x7e]|['$`\\]")
+_NEEDS_ESCAPES = re.compile(r"[^\x20-\x7d]|['$`\\]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'", "\\": "\\\\"}
 
 

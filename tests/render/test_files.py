@@ -1,0 +1,58 @@
+"""Writing rendered files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from configurator.content import Library
+from configurator.errors import ConfiguratorError
+from configurator.render import RenderedFile, fingerprint, write
+from configurator.resolve import resolve
+
+MADE = "# Made by configurator 0\n"
+
+
+def test_files_are_written_with_their_mode(tmp_path: Path) -> None:
+    paths = write(
+        [RenderedFile("a/b.sh", MADE, True), RenderedFile("c.md", MADE)], tmp_path / "out"
+    )
+    assert [str(p.relative_to(tmp_path)) for p in paths] == ["out/a/b.sh", "out/c.md"]
+    assert os.access(paths[0], os.X_OK)
+    assert not os.access(paths[1], os.X_OK)
+    assert paths[0].read_text() == MADE
+
+
+def test_our_files_are_replaced_and_others_are_not(tmp_path: Path) -> None:
+    write([RenderedFile("a", MADE + "old")], tmp_path)
+    write([RenderedFile("a", MADE + "new")], tmp_path)
+    assert (tmp_path / "a").read_text() == MADE + "new"
+    (tmp_path / "b").write_text("somebody's own work")
+    with pytest.raises(ConfiguratorError, match="RND002"):
+        write([RenderedFile("a", MADE + "newer"), RenderedFile("b", MADE)], tmp_path)
+    assert (tmp_path / "a").read_text() == MADE + "new"
+    assert (tmp_path / "b").read_text() == "somebody's own work"
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfiguratorError, match="RND003"):
+        write([RenderedFile("a", MADE)], tmp_path / "file" / "below")
+
+
+def test_the_fingerprint_follows_what_is_launched(tmp_path: Path) -> None:
+    library = Library()
+
+    def of(extra: str) -> str:
+        path = tmp_path / "p.yaml"
+        path.write_text(
+            "apiVersion: configurator/v1\nkind: Deployment\nname: same\n"
+            f"extends: ling-3.0-flash-spark\n{extra}"
+        )
+        return fingerprint(resolve(*library.profile(str(path)), library))
+
+    assert of("") == of("description: other words\n")
+    assert of("") != of("serving: {port: 31000}\n")
+    assert of("") != of("extra: {env: {HUMMING_COMPILER: nvcc}}\n")
