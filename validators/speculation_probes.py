@@ -1,0 +1,364 @@
+"""The probe of speculative decoding: how many drafts are accepted."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from configurator import (
+    Check,
+    Exchange,
+    Observation,
+    Outcome,
+    Replica,
+    Rung,
+    inconclusive,
+    probe,
+    proven,
+    refuted,
+)
+
+_ENOUGH = 20
+"""Verify steps below which no interval is worth stating."""
+_USEFUL = 1.1
+"""Acceptance length from which drafts do anything at all; 1 is plain decoding."""
+_Z = 1.96
+_WILD = 1.5
+"""Requests whose acceptance differs by this factor speak of the text, not of the draft."""
+_WITHOUT_MTP = ("gemma", "gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3")
+"""Model types that have no prediction layer of their own that could draft."""
+_ACCEPT_LEN = re.compile(r"Decode batch.*accept len: ([\d.]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Drafts of one response, as its `meta_info` counts them."""
+
+    name: str
+    kind: str
+    steps: int
+    """Verify steps."""
+    correct: int
+    proposed: int
+    tokens: int
+    squares: float
+    """Sum of squared accepted drafts a step; what the interval needs."""
+    reported: float | None
+    """spec_accept_length."""
+
+    @property
+    def length(self) -> float:
+        """Mean acceptance length: the accepted drafts and the bonus token."""
+        return 1 + self.correct / self.steps
+
+
+def _number(data: dict[str, Any], key: str) -> float | None:
+    value = data.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _answers(exchange: Exchange) -> Iterator[dict[str, Any]]:
+    """The `meta_info` of every sequence of a response."""
+    responses = exchange.response if isinstance(exchange.response, list) else [exchange.response]
+    for response in responses:
+        meta = response.get("meta_info") if isinstance(response, dict) else None
+        if isinstance(meta, dict):
+            yield meta
+
+
+def _counts(replica: Replica) -> list[_Count]:
+    """What the requests say, warm-up requests left out."""
+    found = []
+    for exchange in replica.exchanges:
+        if exchange.kind == "warm-up":
+            continue
+        for meta in _answers(exchange):
+            count = _count(exchange, meta)
+            if count is not None:
+                found.append(count)
+    return found
+
+
+def _count(exchange: Exchange, meta: dict[str, Any]) -> _Count | None:
+    steps = int(_number(meta, "spec_verify_ct") or 0)
+    if steps <= 0:
+        return None
+    tokens = int(_number(meta, "completion_tokens") or 0)
+    correct = _number(meta, "spec_num_correct_drafts")
+    if correct is None:
+        # Older engines count no drafts; the first token comes from the prefill.
+        correct = max(0, tokens - 1 - steps)
+    histogram = meta.get("spec_correct_drafts_histogram")
+    if isinstance(histogram, list) and all(isinstance(n, int) for n in histogram):
+        squares = float(sum(i * i * n for i, n in enumerate(histogram)))
+    else:
+        squares = correct * correct / steps
+    return _Count(
+        exchange.name, exchange.kind, steps, int(correct),
+        int(_number(meta, "spec_num_proposed_drafts") or 0), tokens, squares,
+        _number(meta, "spec_accept_length"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Acceptance:
+    """Acceptance length over all steps with its 95 % interval."""
+
+    steps: int
+    mean: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mean:.2f} (95 % interval {self.lower:.2f} to {self.upper:.2f}, "
+            f"{self.steps} verify steps)"
+        )
+
+
+def _acceptance(counts: list[_Count]) -> _Acceptance:
+    steps = sum(count.steps for count in counts)
+    mean = sum(count.correct for count in counts) / steps
+    variance = max(0.0, sum(count.squares for count in counts) / steps - mean * mean)
+    # Steps that are all alike have no spread, yet tell no more than one step in n/3 could hide.
+    half = max(_Z * math.sqrt(variance / steps), 3 / steps)
+    most = max(mean, sum(count.proposed for count in counts) / steps) or mean + half
+    return _Acceptance(steps, 1 + mean, 1 + max(0.0, mean - half), 1 + min(most, mean + half))
+
+
+def _observed(counts: list[_Count]) -> list[Observation]:
+    return [
+        Observation(
+            "generate", "acceptance length", round(count.length, 4), Rung.EXECUTED,
+            f"{count.name}#/meta_info/spec_correct_drafts_histogram",
+            f"{count.correct} of {count.proposed} drafts accepted in {count.steps} verify steps",
+            window=f"{count.name}, text: {count.kind}",
+        )
+        for count in counts
+    ]  # fmt: skip
+
+
+def _algorithm(replica: Replica) -> tuple[bool, Any]:
+    """Whether /server_info was seen, and the algorithm it resolved."""
+    info = replica.server_info or replica.server_info_startup
+    if info is None or "speculative_algorithm" not in info:
+        return False, None
+    return True, info["speculative_algorithm"]
+
+
+def _switched_off(replica: Replica) -> Outcome | None:
+    known, algorithm = _algorithm(replica)
+    if not known or algorithm is not None:
+        return None
+    return refuted(
+        Rung.RESOLVED,
+        "the engine resolved speculative_algorithm to null: it does not speculate",
+        Observation(
+            "server_info", "speculative_algorithm", None, Rung.RESOLVED,
+            "server_info.json#/speculative_algorithm", absence_meaningful=True,
+        ),
+        remedy="start it with --speculative-algorithm and, where needed, a draft model path",
+    )  # fmt: skip
+
+
+def _draft_is_target(replica: Replica) -> bool:
+    """The draft path is the target's and no MTP layer was loaded in its place."""
+    info = replica.server_info or {}
+    path = info.get("speculative_draft_model_path")
+    classes = {r.target.model_class for r in replica.reports if r.target}
+    drafts = {draft.model_class for r in replica.reports for draft in r.drafts}
+    if classes and drafts:
+        return bool(classes & drafts) and path in (None, info.get("model_path"))
+    same = path is not None and path == info.get("model_path")
+    model = replica.model_info or {}
+    return same and model.get("model_type") in _WITHOUT_MTP
+
+
+@probe("speculative-acceptance", takes="FLOOR", proof_rung="executed")
+def speculative_acceptance(check: Check) -> Outcome:
+    """Drafts are accepted: tokens a verify step, with a 95 % interval from your own requests.
+
+    Proven: the interval lies above 1.1 (executed). It is effective only when it also lies above
+    the floor or the break-even of the profile, on the profile's own text, with a draft that is
+    not the target itself: a target that drafts for itself accepts everything and gains nothing.
+
+    Refuted: the interval lies at or below 1.1 (executed), below the floor, or /server_info
+    resolved `speculative_algorithm` to null. Such a server is healthy and its text is right.
+
+    Open: fewer than 20 verify steps, an interval that holds 1.1 or the floor, or no requests:
+    averages of the log and of /server_info include the warm-up prompt, which is easy to draft.
+    Requests that disagree by half or more (n-gram drafts on repeated text) speak of the text.
+    """
+    off = _switched_off(check.replica)
+    if off is not None:
+        return off
+    counts = _counts(check.replica)
+    if not counts:
+        return _without_requests(check.replica)
+    observations = _observed(counts)
+    conflicts = tuple(_conflicts(check.replica, counts))
+    seen = _acceptance(counts)
+    wild = _spread(check.replica, counts)
+    foreign = sorted({count.kind for count in counts} - {"profile"})
+    on_text = bool(wild or foreign)
+    if seen.steps < _ENOUGH:
+        return inconclusive(
+            Rung.EXECUTED, f"acceptance length {seen}: fewer than {_ENOUGH} verify steps",
+            *observations, remedy="judge with --level 2, which sends enough",
+            conflicts=conflicts, depends_on_text=on_text,
+        )  # fmt: skip
+    if seen.upper <= _USEFUL:
+        return refuted(
+            Rung.EXECUTED, f"acceptance length {seen}: the drafts are useless", *observations,
+            remedy="check that the draft belongs to this target, that its weights are loaded, "
+            "and that it shares the target's LM head with its scale",
+            conflicts=conflicts,
+        )  # fmt: skip
+    if seen.lower <= _USEFUL and not wild:
+        return inconclusive(
+            Rung.EXECUTED, f"acceptance length {seen}: the interval holds {_USEFUL}",
+            *observations, remedy="judge with --level 2, which sends more",
+            conflicts=conflicts, depends_on_text=on_text,
+        )  # fmt: skip
+    if wild:
+        return _of_the_text(check, counts, seen, wild, conflicts)
+    return _against_floor(check, seen, observations, conflicts, foreign)
+
+
+def _of_the_text(
+    check: Check, counts: list[_Count], seen: _Acceptance, wild: str, conflicts: tuple[str, ...]
+) -> Outcome:
+    """Acceptance that depends on the text: it happens, and no floor can be held against it."""
+    floor, name = _floor(check)
+    against = f"; {name} {floor:g} cannot be judged from this" if floor is not None else ""
+    text = f"acceptance length {wild}, {seen.mean:.2f} on average: it depends on the text{against}"
+    if floor is not None and seen.upper < floor:
+        return refuted(
+            Rung.EXECUTED, f"{text}, and the interval ends at {seen.upper:.2f}, below it",
+            *_observed(counts), remedy=_TOO_LOW, conflicts=conflicts,
+        )  # fmt: skip
+    return proven(
+        Rung.EXECUTED, text, *_observed(counts), depends_on_text=True, conflicts=conflicts
+    )
+
+
+_TOO_LOW = "drop the mechanism for this workload, or use a draft that fits its text"
+
+
+def _floor(check: Check) -> tuple[float | None, str]:
+    expectation = check.expectation
+    if expectation.floor is not None:
+        return expectation.floor, "the floor"
+    return expectation.verify_cost_ratio, "the break-even"
+
+
+def _against_floor(
+    check: Check, seen: _Acceptance, observations: list[Observation], conflicts: tuple[str, ...],
+    foreign: list[str],
+) -> Outcome:  # fmt: skip
+    """Acceptance above 1.1, held against the floor or break-even of the profile."""
+    floor, name = _floor(check)
+    text = f"acceptance length {seen}"
+    if floor is None:
+        text += "; no floor or break-even is stated, so whether it pays is open"
+        return proven(
+            Rung.EXECUTED, text, *observations, depends_on_text=bool(foreign), conflicts=conflicts
+        )
+    if seen.upper < floor:
+        return refuted(
+            Rung.EXECUTED, f"{text}: below {name} {floor:g}", *observations, remedy=_TOO_LOW,
+            conflicts=conflicts,
+        )  # fmt: skip
+    if seen.lower <= floor:
+        return inconclusive(
+            Rung.EXECUTED, f"{text}: the interval holds {name} {floor:g}", *observations,
+            remedy="judge with --level 2, which sends more", conflicts=conflicts,
+            depends_on_text=bool(foreign),
+        )  # fmt: skip
+    text += f": above {name} {floor:g}"
+    if _draft_is_target(check.replica):
+        text += "; the draft is the target itself, so accepting its own tokens gains nothing"
+    elif foreign:
+        text += f"; not shown to be effective: the text is {', '.join(foreign)}, not the profile's"
+    else:
+        return proven(Rung.EFFECTIVE, text, *observations, conflicts=conflicts)
+    return proven(
+        Rung.EXECUTED, text, *observations, depends_on_text=bool(foreign), conflicts=conflicts
+    )
+
+
+def _spread(replica: Replica, counts: list[_Count]) -> str:
+    """The range of the requests when it is the text that decides; empty otherwise."""
+    lengths = [count.length for count in counts]
+    shown = f"{min(lengths):.2f} to {max(lengths):.2f} between requests"
+    if str(_algorithm(replica)[1]).upper() == "NGRAM":
+        return shown
+    # A few steps say nothing of a text, and intervals that touch may differ by chance.
+    each = [_acceptance([count]) for count in counts if count.steps >= 8]
+    if not each or max(a.lower for a in each) < _WILD * min(a.upper for a in each):
+        return ""
+    return shown
+
+
+def _log_lengths(replica: Replica) -> list[tuple[int, float]]:
+    lines = ((line.number, _ACCEPT_LEN.search(line.text)) for line in replica.log or ())
+    return [(number, float(found[1])) for number, found in lines if found]
+
+
+def _conflicts(replica: Replica, counts: list[_Count]) -> Iterator[str]:
+    """Where other sources disagree with the requests."""
+    for count in counts:
+        ratio = count.tokens / count.steps
+        if count.reported is not None and abs(count.reported - ratio) > 0.25 * ratio:
+            yield (
+                f"{count.name}: spec_accept_length says {count.reported:g}, but "
+                f"{count.tokens} tokens in {count.steps} verify steps are {ratio:.2f}"
+            )
+    mean = _acceptance(counts).mean
+    lengths = [count.length for count in counts]
+    off = [
+        (number, value)
+        for number, value in _log_lengths(replica)
+        if not 0.8 * min(lengths) <= value <= 1.25 * max(lengths)
+    ]
+    if off:
+        yield (
+            f"server.log:{off[0][0]} says accept len {off[0][1]:g}, the requests {mean:.2f}; "
+            "the log counts the engine's warm-up too"
+        )
+
+
+def _without_requests(replica: Replica) -> Outcome:
+    """Averages include the warm-up: never more than a hint."""
+    observations = [
+        Observation("log", "accept len", value, Rung.EXECUTED, f"server.log:{number}")
+        for number, value in _log_lengths(replica)[-3:]
+    ]
+    states = (replica.server_info or {}).get("internal_states")
+    for index, state in enumerate(states if isinstance(states, list) else []):
+        value = state.get("avg_spec_accept_length") if isinstance(state, dict) else None
+        if value is not None:
+            pointer = f"server_info.json#/internal_states/{index}/avg_spec_accept_length"
+            observations.append(
+                Observation("server_info", "average", value, Rung.EXECUTED, pointer)
+            )
+    remedy = "send requests (leave out --passive)"
+    if observations:
+        return inconclusive(
+            Rung.EXECUTED,
+            f"no request counts drafts; {observations[-1].source} says {observations[-1].value}, "
+            "which includes warm-up text",
+            *observations, remedy=remedy, depends_on_text=True,
+        )  # fmt: skip
+    known, algorithm = _algorithm(replica)
+    if known:
+        return inconclusive(
+            Rung.RESOLVED, f"the engine resolved {algorithm}; no request shows what is accepted",
+            remedy=remedy,
+        )  # fmt: skip
+    return inconclusive(None, "no evidence of speculation", remedy=remedy)
