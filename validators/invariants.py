@@ -1,0 +1,366 @@
+"""Propositions that must hold for any evidence to count, or for the launch to be sane."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from configurator import (
+    Check,
+    Exchange,
+    Observation,
+    Outcome,
+    Replica,
+    Rung,
+    inconclusive,
+    probe,
+    proven,
+    refuted,
+)
+
+_SIMULATED = "SGLANG_SIMULATE_ACC"
+_READ_ELSEWHERE = {"SGLANG_RUN_ID", "SGLANG_USE_CPU_ENGINE", "SGLANG_CPU_OMP_THREADS_BIND"}
+"""Variables that the engine reads although its registry does not declare them."""
+_GIVE_ENVIRONMENT = (
+    "give --pid or the in-engine report, or start the server with SGLANG_EXPOSE_OWN_ENV_VARS=1"
+)
+
+
+def _environments(replica: Replica) -> Iterator[tuple[dict[str, str], str]]:
+    """What is known of the environment, with where it was read."""
+    if replica.environment is not None:
+        yield replica.environment, "environment"
+    states = (replica.server_info or {}).get("internal_states")
+    for index, state in enumerate(states if isinstance(states, list) else []):
+        variables = state.get("env_vars") if isinstance(state, dict) else None
+        if isinstance(variables, dict):
+            values = {str(name): str(value) for name, value in variables.items()}
+            yield values, f"server_info.json#/internal_states/{index}/env_vars"
+
+
+def _simulates(name: str, value: str) -> bool:
+    if name != f"{_SIMULATED}_LEN":
+        return False
+    try:
+        return float(value) > 0
+    except ValueError:
+        return False
+
+
+@probe("no-simulated-acceptance", kind="invariant", proof_rung="resolved")
+def no_simulated_acceptance(check: Check) -> Outcome:
+    """The engine does not make acceptance up (`SGLANG_SIMULATE_ACC_LEN`).
+
+    Proven: the environment of the engine's process, or the in-engine report, is known and has no
+    SGLANG_SIMULATE_ACC_LEN above 0.
+
+    Refuted: it has. Tokens are then committed whatever the draft said, the output is garbage, and
+    every figure of acceptance is the number that was asked for.
+
+    Open: the environment is not known. Acceptance figures cannot tell: a simulated 3.05 looks
+    like a real one.
+    """
+    bad: list[Observation] = []
+    known: list[Observation] = []
+    for variables, locator in _environments(check.replica):
+        known.append(Observation("environment", "variables", len(variables), Rung.BUILT, locator))
+        bad += [
+            Observation("environment", name, value, Rung.EXECUTED, locator)
+            for name, value in variables.items()
+            if _simulates(name, value)
+        ]
+    for report in check.replica.reports:
+        values = report.simulated_acceptance
+        known.append(
+            Observation("report", "simulated acceptance", values or "none", Rung.BUILT, report.file)
+        )
+        bad += [
+            Observation("report", name, value, Rung.EXECUTED, report.file, rank=report.rank)
+            for name, value in values.items()
+            if _simulates(name, value)
+        ]
+    if bad:
+        return refuted(
+            Rung.EXECUTED, f"{bad[0].subject} is {bad[0].value}: acceptance is simulated", *bad,
+            remedy=f"unset {bad[0].subject} and start the server again",
+        )  # fmt: skip
+    if known:
+        text = f"{_SIMULATED}_LEN is not set above 0"
+        return proven(Rung.BUILT, text, *known)
+    text = "the environment of the engine is not known"
+    return inconclusive(None, text, remedy=_GIVE_ENVIRONMENT)
+
+
+@probe("no-undeclared-environment", kind="invariant", proof_rung="resolved")
+def no_undeclared_environment(check: Check) -> Outcome:
+    """Every SGLANG_ and SGL_ variable that is set is one that this engine version reads.
+
+    Proven: the environment or the in-engine report is known, and every such variable is in the
+    catalogue of the version, or, where there is no catalogue, in the engine's own registry.
+
+    Refuted: one is not. The engine ignores it without a word, so what it was to switch on is off;
+    SGLANG_ENABLE_FP8_LM_HEAD is of this kind in every released version.
+
+    Open: neither environment nor report is known, or there is only the environment and no
+    catalogue of the version.
+    """
+    names: dict[str, str] = {}
+    sources: list[Observation] = []
+    for variables, locator in _environments(check.replica):
+        own = [name for name in variables if name.startswith(("SGLANG_", "SGL_"))]
+        sources.append(Observation("environment", "variables", len(own), Rung.RESOLVED, locator))
+        if check.catalogue is not None:
+            names |= dict.fromkeys(own, locator)
+    for report in check.replica.reports:
+        names |= dict.fromkeys(report.env_undeclared, report.file)
+        sources.append(
+            Observation(
+                "report", "undeclared", list(report.env_undeclared), Rung.RESOLVED, report.file
+            )
+        )
+    unknown = [
+        Observation("environment", name, "ignored by the engine", Rung.RESOLVED, locator)
+        for name, locator in sorted(names.items())
+        if not _is_read(name, check)
+    ]
+    if unknown:
+        shown = ", ".join(observation.subject for observation in unknown)
+        version = check.replica.version or "of this version"
+        return refuted(
+            Rung.RESOLVED, f"the engine {version} does not read {shown}", *unknown,
+            remedy="remove the variable, or use an engine build that declares it",
+        )  # fmt: skip
+    if not sources:
+        text = "the environment of the engine is not known"
+        return inconclusive(None, text, remedy=_GIVE_ENVIRONMENT)
+    if check.catalogue is None and not check.replica.reports:
+        text = "there is no catalogue of this engine version to compare the environment with"
+        return inconclusive(
+            Rung.REQUESTED, text, *sources, remedy="give the in-engine report (--reports)"
+        )
+    return proven(Rung.RESOLVED, "every SGLANG_ variable is one that the engine reads", *sources)
+
+
+def _is_read(name: str, check: Check) -> bool:
+    if name in _READ_ELSEWHERE:
+        return True
+    if check.catalogue is None:
+        return False
+    # SGL_ is the old prefix: the engine rewrites it at import.
+    modern = "SGLANG_" + name.removeprefix("SGL_") if name.startswith("SGL_") else name
+    return check.catalogue.knows_env(name) or check.catalogue.knows_env(modern)
+
+
+@probe("requested-equals-resolved", kind="invariant", proof_rung="resolved")
+def requested_equals_resolved(check: Check) -> Outcome:
+    """Every argument of the launch command is what the engine resolved it to.
+
+    Proven: each argument that /server_info shows has the requested value. NEXTN counts as EAGLE,
+    which the engine makes of it; `auto` may become anything; an attention backend may stand in
+    the fields of prefill and decode instead.
+
+    Refuted: one differs, for instance 8 draft tokens resolved to 4, with one warning in the log.
+
+    Open: the command or /server_info is not known.
+    """
+    info = check.replica.server_info or check.replica.server_info_startup
+    if not check.replica.requested or info is None:
+        missing = "/server_info" if info is None else "the launch command"
+        return inconclusive(None, f"{missing} is not known", remedy="keep it with the evidence")
+    different: list[Observation] = []
+    compared = 0
+    for name, wanted in check.replica.requested.items():
+        key = _field(name, info)
+        if key is None:
+            continue
+        compared += 1
+        if not _same(wanted, info[key], key, info):
+            text = f"asked {_plain(wanted)}, resolved {_plain(info[key])}"
+            pointer = f"server_info.json#/{key}"
+            different.append(Observation("server_info", key, text, Rung.RESOLVED, pointer))
+    if different:
+        shown = "; ".join(f"{seen.subject}: {seen.value}" for seen in different)
+        return refuted(
+            Rung.RESOLVED, shown, *different,
+            remedy="ask for the resolved value, or find the engine's warning about it in the log",
+        )  # fmt: skip
+    text = f"all {compared} arguments that /server_info shows are resolved as asked"
+    seen_all = Observation("server_info", "arguments", compared, Rung.RESOLVED, "server_info.json")
+    return proven(Rung.RESOLVED, text, seen_all)
+
+
+_SHORT = {
+    "tp": "tp_size", "dp": "dp_size", "pp": "pp_size", "ep": "ep_size", "model": "model_path",
+    "tensor_parallel_size": "tp_size", "data_parallel_size": "dp_size",
+    "pipeline_parallel_size": "pp_size", "expert_parallel_size": "ep_size",
+    "speculative_algo": "speculative_algorithm",
+}  # fmt: skip
+_SECRET = ("key", "token_file", "password", "secret")
+
+
+def _field(name: str, info: dict[str, Any]) -> str | None:
+    """The field of /server_info that an argument's name, alias or unique prefix stands for."""
+    key = name.lstrip("-").replace("-", "_")
+    key = _SHORT.get(key, key)
+    if any(key.endswith(word) for word in _SECRET):
+        return None
+    if key in info:
+        return key
+    longer = [field for field in info if field.startswith(key)]
+    return longer[0] if len(longer) == 1 else None
+
+
+def _same(wanted: Any, resolved: Any, key: str, info: dict[str, Any]) -> bool:
+    if _equal(wanted, resolved):
+        return True
+    if str(wanted).lower() == "auto" or resolved is None:
+        # Null is a default that is filled in elsewhere, not another value.
+        return True
+    if key == "speculative_algorithm" and str(wanted).upper() == "NEXTN":
+        return str(resolved).upper() in ("EAGLE", "FROZEN_KV_MTP")
+    if key == "attention_backend":
+        phases = [info.get(f"{phase}_attention_backend") for phase in ("prefill", "decode")]
+        return any(phases) and all(_equal(wanted, phase) for phase in phases if phase)
+    # Structured values come back parsed and completed; only plain ones can be compared.
+    return isinstance(resolved, dict) or (isinstance(wanted, str) and wanted.startswith("{"))
+
+
+def _equal(wanted: Any, resolved: Any) -> bool:
+    if isinstance(wanted, list | tuple) or isinstance(resolved, list | tuple):
+        left = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+        right = list(resolved) if isinstance(resolved, list | tuple) else [resolved]
+        return len(left) == len(right) and all(map(_equal, left, right))
+    try:
+        return math.isclose(float(wanted), float(resolved), rel_tol=1e-9)
+    except (TypeError, ValueError):
+        pass
+    return _plain(wanted).lower().rstrip("/") == _plain(resolved).lower().rstrip("/")
+
+
+def _plain(value: Any) -> str:
+    return "true" if value is True else "false" if value is False else str(value)
+
+
+def _answers(replica: Replica) -> Iterator[tuple[Exchange, dict[str, Any]]]:
+    """Every sequence that a response of /generate holds."""
+    for exchange in replica.exchanges:
+        response = exchange.response
+        for answer in response if isinstance(response, list) else [response]:
+            if isinstance(answer, dict) and isinstance(answer.get("meta_info"), dict):
+                yield exchange, answer
+
+
+@probe("arithmetic-consistent", kind="invariant", proof_rung="resolved")
+def arithmetic_consistent(check: Check) -> Outcome:
+    """The counters of each response agree with each other.
+
+    Proven: the histogram of accepted drafts adds up to the verify steps and to the accepted
+    drafts, no more drafts are accepted than proposed, and the tokens are those of the steps, but
+    for the last, which may be cut short.
+
+    Refuted: they contradict each other, or one is negative or not a number: a counter is wrong,
+    so no verdict should rest on it.
+
+    Open: no response counts verify steps.
+    """
+    bad: list[Observation] = []
+    checked = 0
+    for exchange, answer in _answers(check.replica):
+        meta = answer["meta_info"]
+        if not meta.get("spec_verify_ct"):
+            continue
+        checked += 1
+        bad += [
+            Observation("generate", "counters", text, Rung.EXECUTED, f"{exchange.name}#/meta_info")
+            for text in _contradictions(meta)
+        ]
+    if bad:
+        text = f"{bad[0].locator.partition('#')[0]}: {bad[0].value}"
+        return refuted(
+            Rung.EXECUTED, text, *bad, remedy="a counter of the engine is wrong: trust none of it"
+        )
+    if not checked:
+        return inconclusive(None, "no response counts verify steps", remedy="send requests")
+    seen = Observation("generate", "responses", checked, Rung.EXECUTED, "requests")
+    return proven(Rung.EXECUTED, f"the counters of {checked} responses agree", seen)
+
+
+_COUNTERS = (
+    "completion_tokens", "spec_verify_ct", "spec_num_correct_drafts", "spec_num_proposed_drafts",
+    "spec_accept_length", "spec_accept_rate",
+)  # fmt: skip
+
+
+def _contradictions(meta: dict[str, Any]) -> Iterator[str]:
+    numbers = {key: meta[key] for key in _COUNTERS if isinstance(meta.get(key), int | float)}
+    for key, value in numbers.items():
+        if not math.isfinite(value) or value < 0:
+            yield f"{key} is {value}"
+            return
+    steps, correct = numbers.get("spec_verify_ct"), numbers.get("spec_num_correct_drafts")
+    histogram = meta.get("spec_correct_drafts_histogram")
+    if isinstance(histogram, list) and histogram and all(isinstance(n, int) for n in histogram):
+        if sum(histogram) != steps:
+            yield f"the histogram holds {sum(histogram)} verify steps, spec_verify_ct says {steps}"
+        drafts = sum(i * n for i, n in enumerate(histogram))
+        if correct is not None and drafts != correct:
+            yield f"the histogram holds {drafts} accepted drafts, the counter says {correct:g}"
+    proposed, tokens = numbers.get("spec_num_proposed_drafts"), numbers.get("completion_tokens")
+    if correct is not None and proposed is not None and correct > proposed:
+        yield f"{correct:g} drafts accepted of {proposed:g} proposed"
+    if correct is not None and steps is not None and tokens is not None:
+        committed = steps + correct + 1
+        width = (proposed or 0) / steps + 1
+        if abs(tokens - committed) > max(8.0, width, 0.1 * committed):
+            yield f"{tokens:g} tokens came back, but {steps:g} verify steps commit {committed:g}"
+
+
+@probe("output-not-corrupted", kind="invariant", proof_rung="resolved")
+def output_not_corrupted(check: Check) -> Outcome:
+    """What comes back is text: not one token over and over, not broken characters, not nothing.
+
+    Proven: no response shows a sign of corruption. That is no statement on its quality.
+
+    Refuted: more than 5 % of the characters are U+FFFD, one token makes up more than 80 % of 32
+    or more, or tokens were counted and none came back. Simulated acceptance, a wrong scale and a
+    broken KV cache look like this.
+
+    Open: no response was recorded.
+    """
+    bad: list[Observation] = []
+    checked = 0
+    for exchange, answer in _answers(check.replica):
+        checked += 1
+        sign = _corruption(answer)
+        if sign:
+            bad.append(Observation("generate", "output", sign, Rung.EXECUTED, exchange.name))
+    if bad:
+        return refuted(
+            Rung.EXECUTED, f"{bad[0].locator}: {bad[0].value}", *bad,
+            remedy="compare with the same prompt without speculation and with BF16 weights",
+        )  # fmt: skip
+    if not checked:
+        return inconclusive(None, "no response was recorded", remedy="send requests")
+    seen = Observation("generate", "responses", checked, Rung.EXECUTED, "requests")
+    return proven(Rung.EXECUTED, f"{checked} responses show no sign of corruption", seen)
+
+
+def _corruption(answer: dict[str, Any]) -> str:
+    """The sign of corruption in one answer; empty when there is none."""
+    text, tokens = answer.get("text"), answer.get("output_ids")
+    if isinstance(text, str) and text:
+        share = text.count("\ufffd") / len(text)
+        if share > 0.05:
+            return f"{share:.0%} of the characters are U+FFFD"
+    if not isinstance(tokens, list):
+        return ""
+    counted = answer["meta_info"].get("completion_tokens") or 0
+    if not tokens and not text and counted > 0:
+        return f"{counted} tokens were counted, none came back"
+    if len(tokens) >= 32:
+        token, times = Counter(map(str, tokens)).most_common(1)[0]
+        if times > 0.8 * len(tokens):
+            return f"token {token} makes up {times} of {len(tokens)} tokens"
+    return ""
