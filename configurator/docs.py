@@ -1,4 +1,4 @@
-"""Pages made from the code: what `explain` prints, and the reference under docs/reference/.
+"""The reference under docs/reference/, made from the code.
 
 `python -m configurator.docs` rewrites the reference; a test compares it with the committed pages.
 """
@@ -6,95 +6,16 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from pathlib import Path
 
 from configurator.content import ROOT, Library
 from configurator.json_schema import field_descriptions
 from configurator.loader import Validators, load_validators
-from configurator.probes import Probe
-from configurator.rules import Rule
+from configurator.pages import INPUT_CODES, docstring
 from configurator.schema import profile
 from configurator.schema.base import StrictModel
-from configurator.schema.content import Claim, Kernel
-
-INPUT_CODES = {
-    "SCH001": "The file cannot be read.",
-    "SCH002": "The file is not YAML.",
-    "SCH003": "A key is written twice; most YAML readers would keep the last without a word.",
-    "SCH004": "YAML that profiles do without: tags, merge keys, keys that are not text.",
-    "SCH005": "A key that is not known here.",
-    "SCH006": "A key that must be there is missing.",
-    "SCH007": "A value of the wrong type, or outside what is allowed.",
-    "SCH008": "The document is not a mapping.",
-    "SCH009": "The document is too large, too deep, or expands without end.",
-    "SCH010": "A null that removes nothing: usually a misspelt key.",
-    "REF001": "A name that does not exist.",
-    "REF002": "A content directory that does not exist.",
-    "REF003": "`extends` leads back to itself.",
-    "REF004": "An entry whose name differs from its file's.",
-    "REF005": "A name on the command line that does not exist.",
-    "LOAD001": "A module of rules or probes does not load.",
-    "LOAD002": "Two modules define the same rule code or probe name.",
-    "INT001": "A rule crashed: a fault of the rule, not of the profile.",
-    "EXP001": "An expected value that is missing, not wanted, or not of the kind a probe takes.",
-    "COL001": "A server, file or directory that evidence cannot be collected from.",
-    "COL002": "An API key that cannot be read.",
-    "SUP001": "A suppression without a reason.",
-    "SUP002": "A suppression of a code that does not exist.",
-    "SUP003": "A suppression that suppresses nothing.",
-}
-"""Codes that no rule module defines: the input cannot be used, or the tool itself speaks."""
 
 _MARK = "<!-- made by `python -m configurator.docs`; edit the code instead -->"
-
-
-def rule_page(rule: Rule) -> str:
-    """A rule's page, as `explain` prints it."""
-    head = f"{rule.code} {rule.name} ({rule.severity})"
-    return f"{head}\n\n{docstring(rule.doc)}\n\nSource: {rule.source}"
-
-
-def probe_page(probe: Probe) -> str:
-    """A probe's page, as `explain` prints it."""
-    takes = f"={probe.takes}" if probe.takes else ""
-    head = f"{probe.name}{takes} ({probe.kind}, proven from {probe.proof_rung} up)"
-    return f"{head}\n\n{docstring(probe.doc)}"
-
-
-def kernel_page(kernel: Kernel) -> str:
-    """A mechanism's page, as `explain` prints it."""
-    lines = [f"{kernel.name} (mechanism, {kernel.status})", "", kernel.summary]
-    for title, items in (
-        ("Notes", kernel.notes),
-        ("Not public", kernel.unknown),
-        ("Alternatives", kernel.alternatives),
-        ("Excludes", kernel.excludes),
-        ("Options", [f"{name}: {option.description}" for name, option in kernel.options.items()]),
-        ("Judged by", [f"{e.mechanism}: probe {e.probe}" for e in kernel.evidence]),
-        ("Published figures", [claim_line(claim) for claim in kernel.claims]),
-        ("Sources", kernel.sources),
-    ):
-        if items:
-            lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
-    return "\n".join(lines)
-
-
-def claim_line(claim: Claim) -> str:
-    """A published figure with its conditions in one line."""
-    conditions = ", ".join(f"{name} {value}" for name, value in claim.conditions.items())
-    before = f" (baseline {claim.baseline})" if claim.baseline is not None else ""
-    again = "reproduced" if claim.reproduced else "not reproduced by others"
-    return (
-        f"{claim.figure}: {claim.value} {claim.unit}{before}; {conditions}; "
-        f"measured by {claim.measured_by}, {again}"
-    )
-
-
-def docstring(text: str) -> str:
-    """A docstring without its indentation."""
-    first, _, rest = text.strip().partition("\n")
-    return f"{first}\n{textwrap.dedent(rest)}".strip()
 
 
 def reference(library: Library, validators: Validators) -> dict[str, str]:

@@ -130,6 +130,7 @@ def _allow_layers(schema: dict[str, Any]) -> None:
     wishes = schema["properties"]["optimizations"]["anyOf"][0]["properties"]
     for name, value in wishes.items():
         value.pop("required", None)
+        value["properties"] = {key: _or_null(part) for key, part in value["properties"].items()}
         wishes[name] = {**_or_null(value), "description": value["description"]}
 
 

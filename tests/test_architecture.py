@@ -18,11 +18,11 @@ FLOORS = [
     {"deployment", "content", "engine.catalogue"},
     {"rules", "probes", "resolve"},
     {"loader"},
-    {"validate", "judge", "docs", "json_schema"},
+    {"validate", "judge", "pages", "json_schema"},
     {"report", "report.terminal", "report.json_report"},
     {"commands"},
     {"cli"},
-    {"__main__"},
+    {"docs", "__main__"},
 ]
 """Floors from the ground up; a module may import from its own floor and from below."""
 

@@ -10,9 +10,10 @@ import pytest
 
 from configurator.cli import COMMANDS, run
 from configurator.content import ROOT, Library
-from configurator.docs import INPUT_CODES, reference
+from configurator.docs import reference
 from configurator.json_schema import json_schema
 from configurator.loader import load_validators
+from configurator.pages import INPUT_CODES
 
 LIBRARY = Library()
 VALIDATORS = load_validators(LIBRARY.roots)
@@ -43,9 +44,7 @@ def test_every_input_code_of_the_source_is_explained() -> None:
 
 
 @pytest.mark.parametrize("kind", ["deployment", "hardware", "model", "engine", "kernel"])
-def test_the_schema_describes_every_field(
-    kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_schema_describes_every_field(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", kind]) == 0
     schema = json.loads(capsys.readouterr().out)
     assert schema == json.loads(json.dumps(json_schema(kind, LIBRARY)))

@@ -14,8 +14,8 @@ from configurator.commands.options import content_option, open_library, open_val
 @content_option
 def command(name: str, content: tuple[Path, ...]) -> int:
     """Explain a finding's code, a probe or a mechanism."""
-    from configurator.docs import INPUT_CODES, kernel_page, probe_page, rule_page
     from configurator.errors import ConfiguratorError, did_you_mean
+    from configurator.pages import INPUT_CODES, kernel_page, probe_page, rule_page
 
     library = open_library(content)
     validators = open_validators(library)

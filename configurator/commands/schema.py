@@ -18,7 +18,7 @@ from configurator.commands.options import content_option, open_library
 )
 @content_option
 def command(kind: str, content: tuple[Path, ...]) -> int:
-    """Print the JSON Schema of a kind of file.
+    """Print the JSON Schema of a kind of file, for editors.
 
     An editor with the YAML language server completes and checks a profile that starts with
     `# yaml-language-server: $schema=FILE`.

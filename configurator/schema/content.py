@@ -53,6 +53,7 @@ class Hardware(Entry):
     """A machine: one host of it, and what its GPUs are."""
 
     kind: Literal["Hardware"]
+    """What this file describes."""
     product: Text | None
     """The GPU's product name as nvidia-smi prints it; null on machines without one."""
     arch: Arch
@@ -140,6 +141,7 @@ class Model(Entry):
     """A checkpoint."""
 
     kind: Literal["Model"]
+    """What this file describes."""
     repository: Text
     """Name of the repository it is published in."""
     architecture: Text
@@ -219,6 +221,7 @@ class Engine(Entry):
     """A build of the engine."""
 
     kind: Literal["Engine"]
+    """What this file describes."""
     engine: Literal["sglang"]
     """The engine."""
     version: Text
@@ -349,6 +352,7 @@ class Kernel(Entry):
     """A mechanism: what it needs, excludes, sets, covers, and what proves it."""
 
     kind: Literal["Kernel"]
+    """What this file describes."""
     family: Literal["speculation", "moe", "lm-head", "megakernel", "cuda-graphs", "kv-cache"]
     """What it is about; two of one exclusive family cannot be on together."""
     status: Literal["released", "experimental", "research"]
