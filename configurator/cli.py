@@ -56,8 +56,8 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             from configurator.errors import did_you_mean
 
-            error.message += f" {did_you_mean(args[0], COMMANDS)}"
-            raise
+            hint = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"{error.message} {hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verbs with their lines, without importing any of them."""

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-from render.test_quoting import HOSTILE
 
 from configurator.content import ROOT, Library
 from configurator.render import TARGETS, write
@@ -146,15 +145,15 @@ def test_shellcheck_has_nothing_to_say(name: str) -> None:
 
 
 def test_hostile_values_arrive_unchanged_and_shellcheck_is_silent(
-    tmp_path: Path, free_port: int
+    tmp_path: Path, free_port: int, hostile: list[str]
 ) -> None:
-    values = json.dumps(HOSTILE)  # JSON strings are YAML flow strings
+    values = json.dumps(hostile)  # JSON strings are YAML flow strings
     out = rendered(
         tmp_path,
-        f"serving: {{port: {free_port}, served_model_name: {json.dumps(HOSTILE[3])}}}\n"
-        f"description: {json.dumps(' '.join(HOSTILE))}\n"
+        f"serving: {{port: {free_port}, served_model_name: {json.dumps(hostile[3])}}}\n"
+        f"description: {json.dumps(' '.join(hostile))}\n"
         f"extra: {{args: {{words: {values}}}, env: {{"
-        + ", ".join(f"V{i}: {json.dumps(value)}" for i, value in enumerate(HOSTILE))
+        + ", ".join(f"V{i}: {json.dumps(value)}" for i, value in enumerate(hostile))
         + "}}\n",
     )
     script = out / "replica0-host0.sh"
@@ -168,9 +167,9 @@ def test_hostile_values_arrive_unchanged_and_shellcheck_is_silent(
     assert isinstance(argv, list)
     assert isinstance(env, dict)
     place = argv.index("--words") + 1
-    assert argv[place : place + len(HOSTILE)] == HOSTILE
-    assert argv[argv.index("--served-model-name") + 1] == HOSTILE[3]
-    assert [env[f"V{i}"] for i in range(len(HOSTILE))] == HOSTILE
+    assert argv[place : place + len(hostile)] == hostile
+    assert argv[argv.index("--served-model-name") + 1] == hostile[3]
+    assert [env[f"V{i}"] for i in range(len(hostile))] == hostile
     assert not (tmp_path / "pwned").exists()
     assert not (out / "pwned").exists()
 
