@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from configurator.deployment import Deployment, Expectation, Mechanism
     from configurator.errors import did_you_mean
-    from configurator.evidence.model import Exchange, Head, LogLine, Replica, Report, Trace
+    from configurator.evidence.model import (
+        Exchange,
+        Head,
+        LogLine,
+        ModelReport,
+        Replica,
+        Report,
+        Trace,
+    )
     from configurator.probes import Check, Probe, probe
     from configurator.rules import Finding, Rule, rule
     from configurator.verdicts import (
@@ -38,6 +46,7 @@ _HOME = {
     "Head": "evidence.model",
     "LogLine": "evidence.model",
     "Mechanism": "deployment",
+    "ModelReport": "evidence.model",
     "Observation": "verdicts",
     "Outcome": "verdicts",
     "Probe": "probes",
@@ -65,6 +74,7 @@ __all__ = [
     "Head",
     "LogLine",
     "Mechanism",
+    "ModelReport",
     "Observation",
     "Outcome",
     "Probe",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from configurator import (
     Check,
     Head,
+    ModelReport,
     Observation,
     Outcome,
     Replica,
@@ -178,10 +179,9 @@ def lm_head_shared(check: Check) -> Outcome:
     return proven(Rung.BUILT, "; ".join(dict.fromkeys(ways)), *observations)
 
 
-def _shared(target: Head | None, draft: object) -> tuple[bool | None, str]:
+def _shared(target: Head | None, draft: ModelReport) -> tuple[bool | None, str]:
     """Whether one draft shares the target's head (None: not reported), and why."""
-    sharing = getattr(draft, "sharing", None)
-    head: Head | None = getattr(draft, "head", None)
+    sharing, head = draft.sharing, draft.head
     if sharing is None or (sharing.same_module is None and sharing.same_weight is None):
         return None, "the report does not compare the draft's head with the target's"
     if sharing.same_module:

@@ -215,8 +215,7 @@ def _field(name: str, info: dict[str, Any]) -> str | None:
 def _same(wanted: Any, resolved: Any, key: str, info: dict[str, Any]) -> bool:
     if _equal(wanted, resolved):
         return True
-    if str(wanted).lower() == "auto" or resolved is None:
-        # Null is a default that is filled in elsewhere, not another value.
+    if str(wanted).lower() == "auto":
         return True
     if key == "speculative_algorithm" and str(wanted).upper() == "NEXTN":
         return str(resolved).upper() in ("EAGLE", "FROZEN_KV_MTP")

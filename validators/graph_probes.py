@@ -1,0 +1,190 @@
+"""The probe of CUDA graphs, and that of the server's state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from configurator import (
+    Check,
+    Observation,
+    Outcome,
+    Replica,
+    Rung,
+    inconclusive,
+    probe,
+    proven,
+    refuted,
+)
+
+_PASSES = "cuda_graph_passes_total"
+_FEW = 0.05
+"""Share of eager decode passes that may be left: batches that were never captured."""
+_CAPTURE = re.compile(
+    r"Capture (target verify|target decode|draft decode|draft extend) (?:CUDA|CPU)? ?graph "
+    r"(begin|end)\b(?:.*\bbs=\[([\d, ]*)\])?",
+    re.IGNORECASE,
+)
+
+
+@probe("server-ready", proof_rung="resolved")
+def server_ready(check: Check) -> Outcome:
+    """The server answers requests.
+
+    Proven: it reported readiness and answered (executed when a request with output was recorded).
+    Readiness says nothing of what was loaded: a server can be ready and die of its first request.
+
+    Refuted: it died while starting; the last error of its log says why.
+
+    Open: it is still starting, in the phase that is named, or it cannot be reached. A first start
+    may compile kernels for many minutes; that is no failure.
+    """
+    state = check.replica.state
+    seen = Observation(
+        "log" if "log" in state.locator else "process",
+        "server", state.state, Rung.RESOLVED, state.locator, state.reason[:300],
+    )  # fmt: skip
+    where = f" in phase {state.phase}" if state.phase else ""
+    why = f": {state.reason}" if state.reason else ""
+    if state.state == "ready":
+        answered = [e for e in check.replica.exchanges if e.status == 200]
+        if answered:
+            text = f"the server is ready and answered {len(answered)} requests"
+            return proven(Rung.EXECUTED, text, seen)
+        return proven(Rung.RESOLVED, "the server is ready; no request was recorded", seen)
+    if state.state == "failed":
+        text = f"the server failed{where}{why}"
+        return refuted(Rung.RESOLVED, text, seen, remedy=state.remedy or "mend the cause it names")
+    text = f"the server is {state.state}{where}{why}"
+    return inconclusive(None, text, seen, remedy=state.remedy or "wait longer (--wait)")
+
+
+@probe("decode-cuda-graphs", takes="BS,...", proof_rung="captured")
+def decode_cuda_graphs(check: Check) -> Outcome:
+    """Decode steps (with speculation: target verify steps) replay CUDA graphs.
+
+    Proven: the counter of passes grew for graphs and not, or hardly, for eager decoding
+    (executed); or, without metrics, every wished batch size was captured (captured).
+
+    Refuted: all counted passes were eager, or a wished batch size was not captured.
+
+    Open: both kinds of passes were counted, or neither metrics nor captured sizes are known. The
+    gauge `is_cuda_graph` may stay 0 while graphs replay and is not used. Fewer launches a step do
+    not mean fewer kernels. A draft whose extend step was not captured runs eager; the summary
+    says so.
+    """
+    replica = check.replica
+    wished = [int(part) for part in (check.expectation.value or "").split(",") if part.strip()]
+    captured = list(_captured(replica))
+    sizes = {size for observation, found in captured for size in found}
+    observations = [observation for observation, _ in captured]
+    passes = _passes(replica)
+    if passes is not None:
+        observations += [
+            Observation(
+                "metrics", f"{mode} passes", int(count), Rung.EXECUTED, f"metrics.txt {mode}"
+            )
+            for mode, count in passes.items()
+        ]
+    note = _eager_draft(replica)
+    missing = [size for size in wished if size not in sizes]
+    if captured and missing:
+        return refuted(
+            Rung.CAPTURED,
+            f"no graph was captured for batch size {', '.join(map(str, missing))}; captured: "
+            f"{_listed(sizes)}",
+            *observations, remedy=f"set --cuda-graph-bs-decode {' '.join(map(str, wished))}",
+        )  # fmt: skip
+    if passes is not None and sum(passes.values()) > 0:
+        return _of_passes(passes, observations, sizes, note)
+    if sizes:
+        text = f"graphs are captured for batch sizes {_listed(sizes)}{note}"
+        return proven(Rung.CAPTURED, f"{text}; no metrics show that they run", *observations)
+    return inconclusive(
+        None, "neither metrics nor captured batch sizes are known", *observations,
+        remedy="start the server with --enable-metrics and keep its log",
+    )  # fmt: skip
+
+
+def _of_passes(
+    passes: dict[str, float], observations: list[Observation], sizes: set[int], note: str
+) -> Outcome:
+    graph, eager = passes["decode_cuda_graph"], passes["decode_none"]
+    share = eager / (graph + eager)
+    sized = f", captured for batch sizes {_listed(sizes)}" if sizes else ""
+    if graph and share < _FEW:
+        few = f", {eager:.0f} eager" if eager else ", none eager"
+        text = f"{graph:.0f} decode passes replayed graphs{few}{sized}{note}"
+        return proven(Rung.EXECUTED, text, *observations)
+    remedy = "remove --disable-cuda-graph, or capture the batch sizes that occur"
+    if not graph:
+        text = f"all {eager:.0f} decode passes ran eager"
+        return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
+    text = f"{share:.0%} of {graph + eager:.0f} decode passes ran eager{sized}{note}"
+    return inconclusive(Rung.EXECUTED, text, *observations, remedy=remedy)
+
+
+def _passes(replica: Replica) -> dict[str, float] | None:
+    """Decode passes by mode since start-up; None when they are not counted."""
+    if replica.metrics is None:
+        return None
+    modes = {"decode_cuda_graph": 0.0, "decode_none": 0.0}
+    seen = False
+    for sign, samples in ((1, replica.metrics), (-1, replica.metrics_startup or ())):
+        for sample in samples:
+            mode = sample.labels.get("mode", "")
+            if sample.name.endswith(_PASSES) and mode in modes:
+                seen = seen or sign > 0
+                modes[mode] += sign * sample.value
+    # A counter that fell was reset by a restart between the snapshots.
+    return {mode: max(0.0, count) for mode, count in modes.items()} if seen else None
+
+
+def _captured(replica: Replica) -> Iterator[tuple[Observation, list[int]]]:
+    """Batch sizes that the target's decode or verify graphs were captured for."""
+    info = replica.server_info or replica.server_info_startup or {}
+    states = info.get("internal_states")
+    for index, state in enumerate(states if isinstance(states, list) else []):
+        sizes = state.get("decode_cuda_graph_bs") if isinstance(state, dict) else None
+        if isinstance(sizes, list) and sizes:
+            pointer = f"server_info.json#/internal_states/{index}/decode_cuda_graph_bs"
+            yield (
+                Observation("server_info", "captured sizes", sizes, Rung.CAPTURED, pointer),
+                [int(size) for size in sizes],
+            )
+    for report in replica.reports:
+        if report.target is not None and report.target.graph_batch_sizes:
+            sizes = list(report.target.graph_batch_sizes)
+            yield (
+                Observation("report", "captured sizes", sizes, Rung.CAPTURED, report.file),
+                sizes,
+            )
+    lines = [(line, found) for line in replica.log or () for found in _CAPTURE.finditer(line.text)]
+    ended = {found[1].lower() for _, found in lines if found[2].lower() == "end"}
+    for line, found in lines:
+        kind = found[1].lower()
+        # A "begin" without an end only says what was to be captured.
+        if kind.startswith("target") and kind in ended and found[3]:
+            sizes = [int(size) for size in found[3].split(",") if size.strip()]
+            locator = f"server.log:{line.number}"
+            yield Observation("log", f"{kind} graphs", sizes, Rung.CAPTURED, locator), sizes
+
+
+def _eager_draft(replica: Replica) -> str:
+    """Says so when the draft decodes with graphs but extends without."""
+    parts = {
+        found[1].lower()
+        for line in replica.log or ()
+        for found in _CAPTURE.finditer(line.text)
+        if found[2].lower() == "begin"
+    }
+    if "draft decode" in parts and "draft extend" not in parts:
+        return "; partial: no draft-extend graph was captured, so that step of the draft runs eager"
+    return ""
+
+
+def _listed(sizes: set[int]) -> str:
+    ordered = sorted(sizes)
+    if len(ordered) > 8:
+        return f"{', '.join(map(str, ordered[:4]))}, ... {ordered[-1]} ({len(ordered)} sizes)"
+    return ", ".join(map(str, ordered))

@@ -1,0 +1,154 @@
+"""The probe of the NVIDIA megakernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from configurator import (
+    Check,
+    Observation,
+    Outcome,
+    Replica,
+    Rung,
+    inconclusive,
+    probe,
+    proven,
+    refuted,
+)
+
+_ACTIVE = re.compile(r"NVIDIA megakernel: active \(")
+_RUNS = re.compile(r"NVIDIA megakernel: .*runs the decode graphs of batch sizes \[([\d, ]*)\]"
+                   r" \((\d+) of (\d+)\)")  # fmt: skip
+_NOTHING = re.compile(r"NVIDIA megakernel: .*no step and no draft sampler")
+_OWN_FORWARD = re.compile(r"NVIDIA megakernel: .*keeps its own forward")
+_REFUSED = re.compile(r"--enable-nvidia-megakernel cannot run this setup|"
+                      r"none of the \d+ captured decode graphs")  # fmt: skip
+_ASKED = re.compile(r"--enable-nvidia-megakernel: .* on sm_")
+
+
+@probe("nvidia-megakernel", proof_rung="captured")
+def nvidia_megakernel(check: Check) -> Outcome:
+    """Decode graphs run the NVIDIA megakernel instead of the ordinary forward.
+
+    Proven: the log says for which batch sizes the captured decode graphs run it, k of n
+    (captured). Where k is below n, the summary names the sizes; every other step, and prefill,
+    runs the ordinary forward, with neither a counter nor a log line.
+
+    Refuted: the log says that no step is covered or that this setup is refused, or the batch size
+    of the profile's concurrency is not among the covered ones.
+
+    Open: the log says only "active" (built: with decode graphs disabled nothing more is checked),
+    only that the argument was resolved, or nothing at all. A draft that keeps its own forward is
+    named; the target's steps may still be covered.
+    """
+    replica = check.replica
+    found = {
+        name: list(_lines(replica, shape, name, rung))
+        for name, shape, rung in (
+            ("asked", _ASKED, Rung.RESOLVED),
+            ("active", _ACTIVE, Rung.BUILT),
+            ("runs", _RUNS, Rung.CAPTURED),
+            ("draft keeps its own forward", _OWN_FORWARD, Rung.BUILT),
+            ("covers nothing", _NOTHING, Rung.BUILT),
+            ("refused", _REFUSED, Rung.BUILT),
+        )
+    }
+    everything = [seen for lines in found.values() for seen in lines]
+    if found["refused"]:
+        text = f"the engine refuses it: {_reasons(replica)}"
+        return refuted(Rung.BUILT, text, *everything, remedy="mend what it names, or drop it")
+    if found["covers nothing"]:
+        text = "the megakernel covers no step of this setup"
+        return refuted(Rung.BUILT, text, *everything, remedy="drop it, or see what it supports")
+    draft = "; the draft keeps its own forward" if found["draft keeps its own forward"] else ""
+    silent = _silent_ranks(check, len(found["active"]))
+    if silent:
+        return inconclusive(
+            Rung.BUILT, f"{silent}{draft}", *everything,
+            remedy="keep the log of every rank, from its start",
+        )  # fmt: skip
+    if found["runs"]:
+        return _covered(check, found["runs"], everything, draft)
+    if found["active"]:
+        ranks = len(found["active"])
+        text = f"active on {ranks} rank{'s' if ranks > 1 else ''}; no line says which graphs run it"
+        return inconclusive(
+            Rung.BUILT, text + draft, *everything,
+            remedy="leave decode CUDA graphs on: only captured graphs are checked",
+        )  # fmt: skip
+    info = replica.server_info or replica.server_info_startup or {}
+    pointer = "server_info.json#/enable_nvidia_megakernel"
+    if info.get("enable_nvidia_megakernel") is False:
+        seen = Observation("server_info", "enable_nvidia_megakernel", False, Rung.RESOLVED, pointer)
+        return refuted(
+            Rung.RESOLVED, "the engine runs without --enable-nvidia-megakernel", seen, *everything,
+            remedy="add --enable-nvidia-megakernel, and the plugin that provides it",
+        )  # fmt: skip
+    return inconclusive(
+        Rung.RESOLVED if found["asked"] or info.get("enable_nvidia_megakernel") else None,
+        "no log line says that it is active", *everything,
+        remedy="keep the server's log from its start (--log)",
+    )  # fmt: skip
+
+
+def _silent_ranks(check: Check, active: int) -> str:
+    """Every rank says that it is active; what it means when some do not."""
+    deployment = check.deployment
+    if deployment is None or deployment.hosts_per_replica > 1 or not active:
+        return ""
+    ranks = deployment.gpus_per_replica
+    return f"active on {active} of {ranks} ranks only" if active < ranks else ""
+
+
+def _covered(
+    check: Check, runs: list[Observation], everything: list[Observation], draft: str
+) -> Outcome:
+    """The captured graphs run it: for all sizes, for the one that is needed, or not for that."""
+    sizes: set[int] | None = None
+    partial = ""
+    for seen in runs:
+        match = _RUNS.search(seen.excerpt)
+        if match is None:
+            continue
+        here = {int(size) for size in match[1].split(",") if size.strip()}
+        sizes = here if sizes is None else sizes & here
+        if match[2] != match[3]:
+            partial = f" ({match[2]} of {match[3]}; every other step runs the ordinary forward)"
+    shown = ", ".join(map(str, sorted(sizes or ())))
+    needed = check.deployment.profile.workload.concurrency if check.deployment else None
+    if not sizes or (needed is not None and needed not in sizes):
+        fact = f"batch size {needed}, the profile's concurrency, is" if sizes else "no size is"
+        return refuted(
+            Rung.CAPTURED, f"{fact} not covered; covered: {shown or 'none'}{partial}{draft}",
+            *everything, remedy="lower workload.concurrency, or capture a size that is covered",
+        )  # fmt: skip
+    text = f"the decode graphs of batch sizes {shown} run it{partial}{draft}"
+    return proven(Rung.CAPTURED, text, *everything)
+
+
+def _lines(
+    replica: Replica, shape: re.Pattern[str], name: str, rung: Rung
+) -> Iterator[Observation]:
+    for line in replica.log or ():
+        found = shape.search(line.text)
+        if found:
+            # Kept from the match on: time stamps and rank prefixes differ between builds.
+            excerpt = line.text[found.start() :].strip()[:400]
+            yield Observation("log", name, excerpt, rung, f"server.log:{line.number}", excerpt)
+
+
+def _reasons(replica: Replica) -> str:
+    """The refusal, with the list of reasons that follows it."""
+    lines = list(replica.log or ())
+    for at, line in enumerate(lines):
+        found = _REFUSED.search(line.text)
+        if found is None:
+            continue
+        reasons = []
+        for following in lines[at + 1 :]:
+            if not following.text.lstrip().startswith("- "):
+                break
+            reasons.append(following.text.strip().removeprefix("- "))
+        return "; ".join(reasons) or line.text[found.start() :].strip()
+    return ""

@@ -1,0 +1,167 @@
+"""The probe of the MoE runner: which implementation the expert layers run."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from configurator import (
+    Check,
+    Observation,
+    Outcome,
+    Replica,
+    Rung,
+    inconclusive,
+    not_applicable,
+    probe,
+    proven,
+    refuted,
+)
+
+_KERNELS = (
+    ("triton", re.compile(r"\bfused_moe_kernel")),
+    ("deep_gemm", re.compile(r"deep_gemm::")),
+    ("humming", re.compile(r"\bhumming\b")),
+    ("flashinfer_trtllm", re.compile(r"trtllm.*(moe|batchedGemm|bmm_)|bmm_\w*(E2m1|E4m3)", re.I)),
+    ("flashinfer_cutlass", re.compile(r"cutlass.*(moe|grouped)|moe.*cutlass", re.I)),
+    ("marlin", re.compile(r"marlin_moe|moe.*marlin", re.I)),
+)
+"""Runners by the names of their kernels."""
+_LINES = (
+    ("humming", Rung.EXECUTED, re.compile(r"Using \w+ gemm for humming moe")),
+    ("humming", Rung.BUILT, re.compile(r"Preparing \w+ MXFP4 experts for Humming backend")),
+    ("triton", Rung.BUILT, re.compile(r"Fp8MoEMethod has no .* path; using triton")),
+)
+"""Log lines that show a runner, and how high they reach."""
+_REMEDY = (
+    "check which expert layers the checkpoint quantizes: unquantized ones fall back to triton "
+    "without a word"
+)
+
+_Fact = tuple[Observation, str, str]
+"""Observation, the runner it shows, and the fact in words."""
+
+
+@probe("moe-runner", takes="NAME", requires_value=True, proof_rung="built")
+def moe_runner(check: Check) -> Outcome:
+    """The expert layers run on the named MoE runner.
+
+    Proven: every MoE layer of the in-engine report was built with it (built), a kernel of it is
+    in a trace, or the log says that it ran (executed).
+
+    Refuted: a layer was built with another, which is named; a trace has the kernels of another
+    runner alone; or /server_info resolved another than the wish (resolved).
+
+    Open: /server_info says the wished name, which is only an echo of the flag, or `auto`, which
+    stays `auto` for ever. Not applicable where the report shows no MoE layer.
+    """
+    wish = (check.expectation.value or "").lower()
+    replica = check.replica
+    facts = [*_traced(replica), *_built(replica), *_logged(replica)]
+    echo = _resolved(replica)
+    observations = [fact[0] for fact in facts] + ([echo] if echo else [])
+    by_report = [report for report in replica.reports if report.target is not None]
+    if by_report and not any(m.moe_layers for r in by_report for m in (r.target, *r.drafts) if m):
+        return not_applicable("the model has no MoE layer", *observations)
+    conflicts = tuple(_conflicts(facts, echo))
+    for rung in (Rung.EXECUTED, Rung.BUILT):
+        here = [fact for fact in facts if fact[0].rung is rung]
+        against = [text for _, runner, text in here if runner != wish]
+        if against and (rung is Rung.BUILT or not any(runner == wish for _, runner, _ in here)):
+            return refuted(
+                rung, f"not {wish}: {'; '.join(dict.fromkeys(against))}", *observations,
+                remedy=_REMEDY, conflicts=conflicts,
+            )  # fmt: skip
+    for rung in (Rung.EXECUTED, Rung.BUILT):
+        texts = [text for seen, runner, text in facts if runner == wish and seen.rung is rung]
+        if texts:
+            return proven(rung, "; ".join(dict.fromkeys(texts)), *observations, conflicts=conflicts)
+    if echo is None:
+        return inconclusive(None, "nothing shows the MoE runner", remedy=_GIVE)
+    resolved = str(echo.value).lower()
+    if resolved not in ("auto", wish):
+        text = f"the engine resolved moe_runner_backend to {resolved}, not {wish}"
+        return refuted(Rung.RESOLVED, text, echo, remedy=f"set --moe-runner-backend {wish}")
+    text = f"/server_info says {resolved}: " + (
+        "that stays so whatever runs" if resolved == "auto" else "an echo of the flag, no proof"
+    )
+    return inconclusive(Rung.RESOLVED, text, echo, remedy=_GIVE)
+
+
+_GIVE = "run with the in-engine report (evidence.instrument: standard), or record a trace"
+
+
+def _resolved(replica: Replica) -> Observation | None:
+    info = replica.server_info or replica.server_info_startup or {}
+    value = info.get("moe_runner_backend")
+    if value is None:
+        return None
+    pointer = "server_info.json#/moe_runner_backend"
+    return Observation("server_info", "moe_runner_backend", value, Rung.RESOLVED, pointer)
+
+
+def _built(replica: Replica) -> Iterator[_Fact]:
+    """The runners of the layers, once a report and runner, with the layers that have it."""
+    for report in replica.reports:
+        for model in (report.target, *report.drafts):
+            if model is None:
+                continue
+            layers: dict[str, list[str]] = {}
+            for layer in model.moe_layers:
+                layers.setdefault(layer.runner.lower(), []).append(layer.name)
+            for runner, names in layers.items():
+                part = "draft" if model.is_draft else "target"
+                shown = f"{len(names)} of {len(model.moe_layers)} MoE layers of the {part}"
+                where = "" if len(names) == len(model.moe_layers) else f" ({_few(names)})"
+                text = f"{shown}{where} are built with {runner}"
+                yield (
+                    Observation(
+                        "report", "MoE runner", runner, Rung.BUILT, report.file, text,
+                        rank=report.rank,
+                    ),
+                    runner,
+                    text,
+                )  # fmt: skip
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _traced(replica: Replica) -> Iterator[_Fact]:
+    for trace in replica.traces:
+        counts: Counter[str] = Counter()
+        example: dict[str, str] = {}
+        for kernel in trace.kernels:
+            runner = next((name for name, shape in _KERNELS if shape.search(kernel.name)), None)
+            if runner:
+                counts[runner] += kernel.count
+                example.setdefault(runner, kernel.name)
+        for runner, count in counts.items():
+            name = example[runner][:80]
+            text = f"the trace has {count} launches of {runner} MoE kernels ({name})"
+            seen = Observation("trace", "MoE kernel", name, Rung.EXECUTED, trace.file, text)
+            yield seen, runner, text
+
+
+def _logged(replica: Replica) -> Iterator[_Fact]:
+    for runner, rung, shape in _LINES:
+        for line in replica.log or ():
+            found = shape.search(line.text)
+            if found:
+                text = f"the log says {found[0]!r}"
+                locator = f"server.log:{line.number}"
+                yield Observation("log", "MoE runner", runner, rung, locator), runner, text
+                break
+
+
+def _conflicts(facts: list[_Fact], echo: Observation | None) -> Iterator[str]:
+    runners = {runner for _, runner, _ in facts}
+    if echo is not None and runners and str(echo.value).lower() not in {"auto", *runners}:
+        shown = ", ".join(sorted(runners))
+        yield f"/server_info says {echo.value}, but what was built or ran is {shown}"
+    executed = {runner for seen, runner, _ in facts if seen.rung is Rung.EXECUTED}
+    built = {runner for seen, runner, _ in facts if seen.rung is Rung.BUILT}
+    if executed and built and executed != built:
+        yield f"built: {', '.join(sorted(built))}; executed: {', '.join(sorted(executed))}"
