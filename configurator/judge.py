@@ -64,7 +64,7 @@ def expectation_from(text: str, probes: Mapping[str, Probe]) -> Expectation:
     if value and wanted.takes in _FORMATS:
         fits, hint = _FORMATS[wanted.takes]
         if not fits(value):
-            raise ConfiguratorError.single("EXP001", f"{name}={value}: not {hint}", hint)
+            raise ConfiguratorError.single("EXP001", f"{name}={value}: not {hint}", f"give {hint}")
     return Expectation(
         mechanism=name,
         probe=name,
@@ -97,11 +97,11 @@ def _is_floor(text: str) -> bool:
 
 
 _FORMATS: dict[str, tuple[Callable[[str], bool], str]] = {
-    "N": (_is_count, "give a whole number from 1 up, for instance 4"),
-    "FLOOR": (_is_floor, "give a number from 1 up, for instance 2.0"),
+    "N": (_is_count, "a whole number from 1 up, for instance 4"),
+    "FLOOR": (_is_floor, "a number from 1 up, for instance 2.0"),
     "BS,...": (
         lambda text: all(_is_count(part.strip()) for part in text.split(",")),
-        "give batch sizes with commas between, for instance 1,2,4",
+        "batch sizes with commas between, for instance 1,2,4",
     ),
 }
 """Values that can be checked before any evidence is read, by what a probe says it takes."""

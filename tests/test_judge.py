@@ -1,0 +1,232 @@
+"""Judging: what an outcome becomes under rung, server state, replicas and policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from configurator.deployment import Expectation
+from configurator.errors import ConfiguratorError
+from configurator.evidence.model import Evidence, Exchange, Replica, ServerState
+from configurator.judge import Judgement, expectation_from, judge
+from configurator.loader import Validators
+from configurator.probes import Check, probe
+from configurator.verdicts import (
+    Answer,
+    Observation,
+    Outcome,
+    Rung,
+    inconclusive,
+    not_applicable,
+    proven,
+    refuted,
+)
+
+READY = ServerState("ready")
+STARTING = ServerState("starting", "FlashInfer autotune", "no answer yet", "wait longer")
+SEEN = Observation("log", "subject", 1, Rung.BUILT, "server.log:1")
+OUTCOMES = {
+    "proven": proven(Rung.BUILT, "it is built", SEEN),
+    "resolved": proven(Rung.RESOLVED, "it is resolved", SEEN),
+    "refuted": refuted(Rung.BUILT, "another is built", SEEN, remedy="mend it"),
+    "open": inconclusive(Rung.RESOLVED, "an echo", SEEN, remedy="look closer"),
+    "absent": not_applicable("no place for it"),
+}
+
+
+@probe("said", takes="WORD", requires_value=True)
+def said(check: Check) -> Outcome:
+    """Says what the environment of the replica, or else the expectation, tells it to."""
+    word = (check.replica.environment or {}).get("SAY") or check.expectation.value or ""
+    return OUTCOMES[word]
+
+
+@probe("holds", kind="invariant")
+def holds(check: Check) -> Outcome:
+    """An invariant that always holds."""
+    return proven(Rung.EXECUTED, "it holds", SEEN)
+
+
+MINE = Validators({}, {"said": said, "holds": holds}, {})
+
+
+def evidence(*replicas: Replica) -> Evidence:
+    return Evidence("somewhere", replicas)
+
+
+def replica(index: int = 0, say: str = "", state: ServerState = READY, **more: Any) -> Replica:
+    return Replica(index, state, environment={"SAY": say} if say else None, **more)
+
+
+def expected(value: str = "proven", **more: Any) -> Expectation:
+    return Expectation("wish", "said", value=value, **more)
+
+
+def one(wanted: Expectation, *replicas: Replica) -> tuple[Any, Judgement]:
+    result = judge([wanted], evidence(*(replicas or (replica(),))), MINE)
+    return result.verdicts[0], result
+
+
+@pytest.mark.parametrize(
+    ("value", "policy", "answer", "code"),
+    [
+        ("proven", {}, "PROVEN", 0),
+        ("refuted", {}, "REFUTED", 1),
+        ("refuted", {"on_refuted": "drop"}, "REFUTED", 1),
+        ("refuted", {"on_refuted": "warn"}, "REFUTED", 0),
+        ("open", {}, "INCONCLUSIVE", 0),
+        ("open", {"on_unproven": "fail"}, "INCONCLUSIVE", 1),
+        ("absent", {"on_unproven": "fail"}, "NOT_APPLICABLE", 0),
+    ],
+)
+def test_policy_makes_the_exit_code(
+    value: str, policy: dict[str, Any], answer: str, code: int
+) -> None:
+    verdict, result = one(expected(value, **policy))
+    assert (str(verdict.answer), result.exit_code) == (answer, code)
+
+
+def test_invariants_are_judged_unasked_and_once() -> None:
+    assert [v.mechanism for v in judge([], evidence(replica()), MINE).verdicts] == ["holds"]
+    asked = judge([Expectation("holds", "holds", "invariant")], evidence(replica()), MINE)
+    assert [(v.mechanism, v.kind) for v in asked.verdicts] == [("holds", "invariant")]
+
+
+def test_a_proof_below_the_wanted_rung_is_none() -> None:
+    verdict, _ = one(expected("resolved"))
+    assert (verdict.answer, verdict.rung) == (Answer.INCONCLUSIVE, Rung.RESOLVED)
+    assert verdict.summary == "it is resolved; that is resolved, and proof starts at built"
+    assert "in-engine report" in verdict.remedy
+    assert one(expected("resolved", proof_rung="resolved"))[0].answer is Answer.PROVEN
+
+
+@pytest.mark.parametrize(
+    ("said_by", "answer", "summary"),
+    [
+        (("proven", "proven"), "PROVEN", "all replicas: it is built"),
+        (("proven", "refuted"), "REFUTED", "replica 1: another is built; replica 0: PROVEN"),
+        (("open", "refuted", "open"), "REFUTED",
+         "replica 1: another is built; replicas 0, 2: INCONCLUSIVE"),
+        (("open", "proven"), "INCONCLUSIVE", "replica 0: an echo; replica 1: PROVEN"),
+        (("absent", "proven"), "PROVEN", "replica 1: it is built; replica 0: NOT_APPLICABLE"),
+        (("absent", "absent"), "NOT_APPLICABLE", "all replicas: no place for it"),
+    ],
+)  # fmt: skip
+def test_the_worst_replica_decides(said_by: tuple[str, ...], answer: str, summary: str) -> None:
+    replicas = [replica(index, word) for index, word in enumerate(said_by)]
+    verdict, _ = one(expected("open"), *replicas)
+    assert (str(verdict.answer), verdict.summary) == (answer, summary)
+
+
+def test_evidence_says_which_replica_and_the_decisive_comes_first() -> None:
+    verdict, _ = one(expected(), replica(0, "proven"), replica(1, "refuted"))
+    assert [seen.replica for seen in verdict.evidence] == [1, 0]
+    assert verdict.remedy == "mend it"
+
+
+def test_nothing_is_proven_of_a_server_that_is_not_ready() -> None:
+    verdict, result = one(expected(), replica(state=STARTING))
+    assert verdict.answer is Answer.INCONCLUSIVE
+    assert "starting, phase FlashInfer autotune" in verdict.summary
+    assert verdict.remedy == "wait longer"
+    assert result.exit_code == 1
+
+
+def test_a_refutation_stays_although_the_server_is_not_ready() -> None:
+    verdict, _ = one(expected("refuted"), replica(state=STARTING))
+    assert (verdict.answer, verdict.summary) == (Answer.REFUTED, "another is built")
+
+
+def test_a_probe_that_crashes_is_our_bug_and_hides_no_other() -> None:
+    wanted = [expected("nonsense"), expected("refuted")]
+    result = judge(wanted, evidence(replica()), MINE)
+    crashed, after = result.verdicts[:2]
+    assert crashed.summary == "probe said crashed: KeyError: 'nonsense'"
+    assert (crashed.answer, after.answer) == (Answer.INCONCLUSIVE, Answer.REFUTED)
+    assert result.exit_code == 3
+
+
+def test_a_probe_that_does_not_exist_is_unusable_input() -> None:
+    with pytest.raises(ConfiguratorError, match="mechanism wish: no probe is named 'sayd'") as got:
+        judge([Expectation("wish", "sayd")], evidence(replica()), MINE)
+    assert got.value.problems[0].remedy == "did you mean 'said'?"
+
+
+def test_evidence_of_no_server_is_unusable_input() -> None:
+    with pytest.raises(ConfiguratorError, match="evidence of no server"):
+        judge([], evidence(), MINE)
+
+
+META = {
+    "completion_tokens": 400, "spec_verify_ct": 100, "spec_num_correct_drafts": 300,
+    "spec_num_proposed_drafts": 300, "spec_correct_drafts_histogram": [0, 0, 0, 100],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("length", "answer"), [("3.0", "INCONCLUSIVE"), ("-1", "PROVEN")])
+def test_no_acceptance_counts_while_it_is_simulated(
+    validators: Validators, length: str, answer: str
+) -> None:
+    ids = list(range(100))
+    response = {"text": "words", "output_ids": ids, "meta_info": META}
+    server = Replica(
+        0, READY, environment={"SGLANG_SIMULATE_ACC_LEN": length},
+        exchanges=(Exchange("1.json", "/generate", 200, None, response, "profile"),),
+    )  # fmt: skip
+    asked = ("speculative-acceptance=2", "draft-used")
+    wanted = [expectation_from(text, validators.probes) for text in asked]
+    result = judge(wanted, evidence(server), validators)
+    by_name = {verdict.mechanism: verdict for verdict in result.verdicts}
+    assert str(by_name["speculative-acceptance"].answer) == answer
+    assert str(by_name["draft-used"].answer) == answer
+    if answer == "INCONCLUSIVE":
+        assert by_name["no-simulated-acceptance"].answer is Answer.REFUTED
+        assert "acceptance is simulated" in by_name["draft-used"].summary
+        assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "floor", "rung"),
+    [
+        ("fp8-lm-head", None, None, "built"),
+        ("moe-runner=triton", "triton", None, "built"),
+        ("moe-runner = triton", "triton", None, "built"),
+        ("speculative-acceptance", None, None, "executed"),
+        ("speculative-acceptance=2.5", "2.5", 2.5, "executed"),
+        ("decode-cuda-graphs=1, 2", "1, 2", None, "captured"),
+        ("attention-backend=fa3", "fa3", None, "resolved"),
+    ],
+)
+def test_expectations_from_the_command_line(
+    validators: Validators, text: str, value: str | None, floor: float | None, rung: str
+) -> None:
+    wanted = expectation_from(text, validators.probes)
+    assert (wanted.value, wanted.floor, wanted.proof_rung) == (value, floor, rung)
+    assert wanted.required
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "fact"),
+    [
+        ("fp8-lm-hed", "REF001", "no probe is named 'fp8-lm-hed'; did you mean 'fp8-lm-head'"),
+        ("", "REF001", "no probe is named ''"),
+        ("moe-runner", "EXP001", "moe-runner needs a value to compare with"),
+        ("moe-runner=", "EXP001", "moe-runner needs a value"),
+        ("fp8-lm-head=yes", "EXP001", "fp8-lm-head takes no value, but got 'yes'"),
+        ("speculative-acceptance=", "EXP001", "needs a value"),
+        ("speculative-acceptance=high", "EXP001", "not a number from 1 up"),
+        ("speculative-acceptance=0.5", "EXP001", "a number from 1 up"),
+        ("speculative-acceptance=nan", "EXP001", "a number from 1 up"),
+        ("draft-tokens=4.5", "EXP001", "a whole number"),
+        ("draft-tokens=0", "EXP001", "a whole number"),
+        ("decode-cuda-graphs=1,x", "EXP001", "batch sizes"),
+    ],
+)
+def test_expectations_that_cannot_be_used(
+    validators: Validators, text: str, code: str, fact: str
+) -> None:
+    with pytest.raises(ConfiguratorError) as caught:
+        expectation_from(text, validators.probes)
+    assert caught.value.problems[0].code == code
+    assert fact in str(caught.value)
