@@ -1,0 +1,21 @@
+"""Every recording of a real server is judged as what is true in it."""
+
+from __future__ import annotations
+
+import pytest
+from recordings_table import RECORDINGS, Row, faults, rows
+
+from configurator.loader import Validators
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.name)
+def test_verdict_is_the_truth(row: Row, validators: Validators) -> None:
+    assert list(faults(row, validators)) == []
+
+
+def test_every_recording_has_a_truth() -> None:
+    cases = {
+        f"{path.parent.parent.name}/{path.parent.name}" for path in RECORDINGS.rglob("case.json")
+    }
+    assert cases == {f"{row.group}/{row.case}" for row in rows()}
+    assert len(rows()) > 60
