@@ -329,7 +329,7 @@ def _conflicts(replica: Replica, counts: list[_Count]) -> Iterator[str]:
     if off:
         yield (
             f"server.log:{off[0][0]} says accept len {off[0][1]:g}, the requests {mean:.2f}; "
-            "the log counts the engine's warm-up too"
+            "a line of the log may be of the warm-up or of other text"
         )
 
 
