@@ -1,0 +1,48 @@
+"""Reading single files of an evidence directory: plain or gzipped, and never a surprise."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from pathlib import Path
+
+from configurator.errors import ConfiguratorError
+from configurator.evidence.model import Json
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """The bytes of `path`, or of `path` with `.gz` added; None when neither is there."""
+    packed = path.with_name(f"{path.name}.gz")
+    try:
+        if path.is_file():
+            raw = path.read_bytes()
+            return gzip.decompress(raw) if path.suffix == ".gz" else raw
+        return gzip.decompress(packed.read_bytes()) if packed.is_file() else None
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfiguratorError.single(
+            "EVD002", f"{path} cannot be read: {error}", "record the evidence again"
+        ) from error
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a file; bytes that are not UTF-8 are replaced."""
+    raw = read_bytes(path)
+    return None if raw is None else raw.decode("utf-8", "replace")
+
+
+def load(path: Path) -> Json:
+    """The JSON of a file; None when it is not there.
+
+    Raises:
+        ConfiguratorError: EVD002, the file is there and is not JSON.
+    """
+    text = read_text(path)
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfiguratorError.single(
+            "EVD002", f"{path} is not JSON: {error}", "record the evidence again"
+        ) from error

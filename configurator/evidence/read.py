@@ -1,0 +1,215 @@
+"""Evidence from a directory: format 1 as the collector writes it, or a rig's recording."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from configurator.errors import ConfiguratorError
+from configurator.evidence import recording
+from configurator.evidence.collect import redact_text
+from configurator.evidence.files import load, read_text
+from configurator.evidence.metrics import parse_metrics
+from configurator.evidence.model import Evidence, Exchange, Json, Replica, Report, Sample, Trace
+from configurator.evidence.reports import latest, parse_report
+from configurator.evidence.serverlog import parse_log, server_state
+from configurator.evidence.trace import read_trace
+
+FORMAT = 1
+
+
+def read_evidence(directory: Path) -> Evidence:
+    """Everything that was observed.
+
+    Raises:
+        ConfiguratorError: EVD001 (no evidence there), EVD002 (a file is broken), EVD003 (files
+            that the manifest names are missing), EVD004 (a format that is not known).
+    """
+    if not directory.is_dir():
+        raise ConfiguratorError.single(
+            "EVD001", f"{directory} is not a directory", "give a directory that `check -o` wrote"
+        )
+    if (directory / "manifest.json").exists():
+        return _format_1(directory)
+    if (directory / "case.json").exists():
+        return Evidence(str(directory), (_recorded(directory),))
+    raise ConfiguratorError.single(
+        "EVD001", f"{directory} has no manifest.json",
+        "give a directory that `configurator check -o DIR` or the collector wrote",
+    )  # fmt: skip
+
+
+def _format_1(directory: Path) -> Evidence:
+    manifest = load(directory / "manifest.json")
+    known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
+    replicas = manifest.get("replicas") if known else None
+    if not isinstance(replicas, list) or not replicas:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise ConfiguratorError.single(
+            "EVD004", f"{directory}/manifest.json has format {found!r}, or names no replica",
+            f"this version reads format {FORMAT}; record the evidence again",
+        )  # fmt: skip
+    entries = [entry for entry in replicas if isinstance(entry, dict)]
+    missing = [
+        f"replica-{entry.get('index')}/{name}"
+        for entry in entries
+        for name in entry.get("files") or []
+        if not _is_there(directory / f"replica-{entry.get('index')}" / str(name))
+    ]
+    if missing:
+        raise ConfiguratorError.single(
+            "EVD003", f"{directory} lacks {', '.join(missing[:5])}, which its manifest names",
+            "copy the whole directory, or record the evidence again",
+        )  # fmt: skip
+    return Evidence(
+        str(directory), tuple(_collected(directory, entry) for entry in entries), manifest
+    )
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_file() or path.with_name(f"{path.name}.gz").is_file()
+
+
+def _collected(directory: Path, entry: dict[str, Any]) -> Replica:
+    index = entry.get("index")
+    folder = directory / f"replica-{index}"
+    environment = entry.get("environment")
+    exchanges = tuple(
+        _exchange(
+            path.name.removesuffix(".gz"), load(path.with_name(path.name.removesuffix(".gz")))
+        )
+        for path in sorted((folder / "requests").glob("*.json*"))
+    )
+    return _replica(
+        folder,
+        index=index if isinstance(index, int) else 0,
+        log=read_text(folder / "server.log"),
+        ready=entry.get("ready") is True,
+        error=str(entry.get("error") or ""),
+        command="",
+        environment=environment if isinstance(environment, dict) else None,
+        exchanges=exchanges,
+        reports=sorted((folder / "reports").glob("*.json*")),
+    )
+
+
+def _exchange(name: str, data: Json) -> Exchange:
+    held = data if isinstance(data, dict) else {}
+    status, kind = held.get("status"), held.get("kind")
+    return Exchange(
+        name=f"requests/{name}",
+        path=str(held.get("path", "")),
+        status=status if isinstance(status, int) else 0,
+        request=held.get("request"),
+        response=held.get("response"),
+        kind=kind if kind in ("profile", "easy", "warm-up") else "unknown",
+    )
+
+
+def _recorded(directory: Path) -> Replica:
+    case = recording.case_of(directory)
+    return _replica(
+        directory,
+        index=0,
+        log=recording.log_of(directory),
+        ready=recording.ready_of(case),
+        error="the rig saw no answer",
+        command=str(case.get("cmd") or ""),
+        environment=recording.environment_of(case),
+        exchanges=recording.exchanges_of(directory),
+        reports=recording.report_paths(directory),
+    )
+
+
+def _replica(
+    folder: Path,
+    *,
+    index: int,
+    log: str | None,
+    ready: bool,
+    error: str,
+    command: str,
+    environment: dict[str, Any] | None,
+    exchanges: tuple[Exchange, ...],
+    reports: list[Path],
+) -> Replica:
+    info = _mapping(load(folder / "server_info.json"))
+    startup = _mapping(load(folder / "server_info_startup.json"))
+    lines = parse_log(log) if log is not None else None
+    answered = info is not None or startup is not None
+    command = command or str((info or startup or {}).get("launch_command") or "")
+    return Replica(
+        index=index,
+        state=server_state(lines, answered=answered, ready=ready, error=error),
+        command=redact_text(command),
+        requested=requested_of(command),
+        environment=(
+            {str(k): redact_text(str(v)) for k, v in environment.items()}
+            if environment is not None
+            else None
+        ),
+        server_info=info,
+        server_info_startup=startup,
+        model_info=_mapping(load(folder / "model_info.json")),
+        loads=_mapping(load(folder / "loads.json")),
+        metrics=_metrics(folder / "metrics.txt"),
+        metrics_startup=_metrics(folder / "metrics_startup.txt"),
+        log=lines,
+        exchanges=exchanges,
+        reports=_reports(folder, reports),
+        traces=_traces(folder),
+    )
+
+
+def _mapping(data: Json) -> dict[str, Any] | None:
+    return data if isinstance(data, dict) else None
+
+
+def _metrics(path: Path) -> tuple[Sample, ...] | None:
+    text = read_text(path)
+    return None if text is None else parse_metrics(text)
+
+
+def _reports(folder: Path, paths: list[Path]) -> tuple[Report, ...]:
+    found = []
+    for path in paths:
+        name = str(path.relative_to(folder)).removesuffix(".gz")
+        report = parse_report(name, load(folder / name))
+        if report is not None:
+            found.append(report)
+    return latest(found)
+
+
+def _traces(folder: Path) -> tuple[Trace, ...]:
+    paths = [*folder.glob("trace/*.json*"), *folder.glob("*.trace.json*")]
+    return tuple(read_trace(path) for path in sorted(paths))
+
+
+def requested_of(command: str) -> dict[str, Any]:
+    """Arguments of a launch command by their name with underscores.
+
+    `--name=value`, `--name value`, several values and bare flags; a name is kept as written, so
+    a prefix that the engine's parser accepts (`--tp`) stays one. Of a repeated argument the last
+    counts, as for the engine.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    found: dict[str, Any] = {}
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if not word.startswith("--") or word == "--":
+            continue
+        name, equals, value = word[2:].partition("=")
+        values = [value] if equals else []
+        while index < len(words) and not equals and not words[index].startswith("--"):
+            values.append(words[index])
+            index += 1
+        found[name.replace("-", "_")] = (
+            True if not values else values[0] if len(values) == 1 else values
+        )
+    return found

@@ -1,0 +1,159 @@
+"""The server's log: its lines, how far the start got, and why it ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from configurator.evidence.model import LogLine, ServerState
+
+_READY = "fired up and ready to roll"
+_PHASES = (
+    ("Init torch distributed begin", "initializing distributed"),
+    ("Load weight begin", "loading weights"),
+    ("Load weight end", "allocating memory"),
+    ("KV Cache is allocated", "allocating memory"),
+    ("CUDA graph begin", "capturing CUDA graphs"),
+    ("cpu graph begin", "capturing graphs"),
+    ("Running FlashInfer autotune", "FlashInfer autotune"),
+    ("Entering DeepGEMM JIT Pre-Compile", "DeepGEMM pre-compile"),
+    ("DeepGEMM warmup", "DeepGEMM pre-compile"),
+    ("Uvicorn running", "warming up"),
+    (_READY, "serving"),
+)
+_WAITING = {
+    "FlashInfer autotune": "alive: a first start tunes for minutes and caches the result; wait "
+    "longer (startup.timeout_s), or set extra.args disable-flashinfer-autotune: true",
+    "DeepGEMM pre-compile": "alive: a first start compiles for minutes (typically 10 to 20) and "
+    "caches the result; wait longer (startup.timeout_s), or skip it with "
+    "SGLANG_JIT_DEEPGEMM_PRECOMPILE=0",
+    "capturing CUDA graphs": "wait longer (startup.timeout_s), or capture fewer batch sizes",
+    "loading weights": "wait longer (startup.timeout_s); slow storage shows here",
+}
+_CAUSES = (
+    (
+        re.compile(r"addmm_cuda.*not implemented for 'Float8"),
+        "an FP8 LM head was aliased into a draft without its method and scale: share the whole "
+        "module, or leave out fp8-lm-head or the draft; the advice in the log to lower "
+        "--mem-fraction-static is a false lead",
+    ),
+    (
+        re.compile(r"kv_lora_rank"),
+        "this engine version takes the draft for an MLA model; use a version that knows this "
+        "architecture's draft, or leave out speculation",
+    ),
+    (re.compile(r"out of memory", re.I), "lower memory.mem_fraction_static, or use more GPUs"),
+    (
+        re.compile(r"unrecognized arguments|invalid choice|ambiguous option"),
+        "run `configurator validate`: this engine version does not take that argument",
+    ),
+    (
+        re.compile(r"enable-nvidia-megakernel cannot run this setup"),
+        "change what the listed reasons name, or leave out nvidia-megakernel",
+    ),
+)
+# A stop by SIGTERM (-15) is somebody's wish; every other end of a rank is a death.
+_FATAL = re.compile(r"hit an exception|crashed with exit code (?!-15\b|0\b)")
+_EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*")
+_ARGPARSE = re.compile(r"\S+: error: .+")
+_CHAINED = (
+    "During handling of the above exception",
+    "The above exception was the direct cause",
+)
+_BAR = re.compile(r"\d+%\|")
+
+
+def parse_log(text: str) -> tuple[LogLine, ...]:
+    """The lines of a log; of a progress bar, which rewrites its line, only what it ended with."""
+    lines = []
+    for number, raw in enumerate(text.split("\n"), 1):
+        parts = [part for part in raw.split("\r") if part.strip()]
+        bars = [part for part in parts if _BAR.search(part)]
+        kept = [part for part in parts if part not in bars] + bars[-1:]
+        lines += [LogLine(number, part) for part in kept]
+    return tuple(lines)
+
+
+def server_state(
+    log: Sequence[LogLine] | None, *, answered: bool, ready: bool | None, error: str = ""
+) -> ServerState:
+    """Whether the server can be judged, from its log and whether it answered.
+
+    Args:
+        log: its lines; None when there is no log.
+        answered: an information page of it was read.
+        ready: what the collector saw; None when nobody looked.
+        error: what went wrong when it was asked.
+    """
+    lines = log or ()
+    death = _death(lines, answered=answered)
+    phase, where = _phase(lines)
+    if death is not None:
+        reason, number = death
+        remedy = next((text for pattern, text in _CAUSES if pattern.search(reason)), "")
+        return ServerState(
+            "failed", phase, reason, remedy or "mend the cause; the log has the traceback",
+            f"server.log:{number}",
+        )  # fmt: skip
+    if ready or (ready is None and (answered or phase == "serving")):
+        return ServerState("ready", "serving", locator=where)
+    if phase == "serving" or (not lines and not answered):
+        return ServerState(
+            "unreachable", phase, error or "no page of it could be read",
+            "check the address, the port and the key, and that the process runs", where,
+        )  # fmt: skip
+    remedy = _WAITING.get(phase, "wait longer (startup.timeout_s), and look at the log")
+    reason = f"not ready; the log ends in the phase {phase}" if phase else error or "not ready"
+    return ServerState("starting", phase, reason, remedy, where)
+
+
+def _phase(lines: Sequence[LogLine]) -> tuple[str, str]:
+    for line in reversed(lines):
+        for mark, phase in _PHASES:
+            if mark in line.text and "server_args=" not in line.text:
+                return phase, f"server.log:{line.number}"
+    return "", ""
+
+
+def _death(lines: Sequence[LogLine], *, answered: bool) -> tuple[str, int] | None:
+    """The root exception that ended the server, and its line; None when nothing did."""
+    fatal = next((i for i, line in enumerate(lines) if _FATAL.search(line.text)), None)
+    served = any(_READY in line.text for line in lines)
+    if fatal is None and (served or answered):
+        return None
+    start = fatal if fatal is not None else _last_traceback(lines)
+    if start is None:
+        return next(
+            ((line.text.strip(), line.number) for line in lines if _ARGPARSE.match(line.text)),
+            None,
+        )
+    root = _root_exception(lines, start)
+    if root is None and fatal is not None:
+        return lines[fatal].text.strip(), lines[fatal].number
+    return root
+
+
+def _last_traceback(lines: Sequence[LogLine]) -> int | None:
+    """The last traceback after which the log says nothing with a time stamp."""
+    for index in range(len(lines) - 1, -1, -1):
+        if "Traceback (most recent call last)" in lines[index].text:
+            after = [line for line in lines[index + 1 :] if line.text.startswith("[20")]
+            return None if after else index
+    return None
+
+
+def _root_exception(lines: Sequence[LogLine], start: int) -> tuple[str, int] | None:
+    """The first exception of the chain that begins at `start`: later ones only wrap it."""
+    found: tuple[str, int] | None = None
+    for line in lines[start + 1 :]:
+        text = line.text
+        if found is None and _EXCEPTION.fullmatch(text):
+            found = (text.strip(), line.number)
+        elif found is not None:
+            indented = text.startswith(" ") or any(mark in text for mark in _CHAINED)
+            if not indented:
+                # An exception's text may go on below it, as the megakernel's list of reasons.
+                return found
+            if text.startswith("  - "):
+                found = (f"{found[0]} {text.strip()}", found[1])
+    return found
