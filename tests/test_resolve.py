@@ -103,7 +103,8 @@ def test_extra_wins_and_what_it_replaced_is_kept(tmp_path: Path) -> None:
     text = SMALL + (
         "optimizations: {fp8-kv-cache: {}}\n"
         "extra: {args: {kv-cache-dtype: bf16, --page-size: 64, disable-radix-cache: true,\n"
-        "  enable-metrics: false, cuda-graph-bs-decode: [1, 2]}, env: {NCCL_DEBUG: INFO, A_B: true}}\n"
+        "  enable-metrics: false, cuda-graph-bs-decode: [1, 2]},\n"
+        "  env: {NCCL_DEBUG: INFO, A_B: true}}\n"
     )
     deployment = resolved(tmp_path, text)
     assert deployment.arg("kv-cache-dtype") == "bf16"

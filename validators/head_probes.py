@@ -191,9 +191,6 @@ def _shared(target: Head | None, draft: ModelReport) -> tuple[bool | None, str]:
             return False, "the draft has a copy of the target's weight: it is not shared"
         other = "of other content" if sharing.same_content is False else "of its own"
         return False, f"the draft has a weight {other}, not the target's"
-    if sharing.same_scales is False:
-        values = " against ".join(sharing.scale_values)
-        return False, "the weight is shared but not its scale" + (f": {values}" if values else "")
     if head is None or target is None:
         return None, "the weight is shared; the report does not describe both heads"
     if _is_fp8(head.dtype) and head.quant_method_applied is False:
@@ -201,6 +198,9 @@ def _shared(target: Head | None, draft: ModelReport) -> tuple[bool | None, str]:
             f"only the weight is aliased: it is {head.dtype}, and the draft's method "
             f"{head.quant_method or 'of its head'} reads it as if it were plain"
         )
+    if sharing.same_scales is False:
+        values = " against ".join(sharing.scale_values)
+        return False, "the weight is shared but not its scale" + (f": {values}" if values else "")
     if head.quant_method != target.quant_method:
         return False, (
             f"the weight is shared, but the draft's method is {head.quant_method} and the "

@@ -68,7 +68,7 @@ def _launch(library: Library, validators: Validators) -> None:
         script = next(path for path in written if path.name.startswith("replica0"))
         lines = script.read_text(encoding="utf-8").splitlines()
         names = ", ".join(path.name for path in written)
-        click.echo(f"   {names} ({len(lines)} lines); among the arguments:")
+        click.echo(f"   {names}; of its {len(lines)} lines:")
         for flag in ("--moe-runner-backend", "--speculative-algorithm"):
             line = next(line.strip() for line in lines if line.strip().startswith(flag))
             click.echo(f"     {line}")
@@ -101,9 +101,9 @@ def _compare(judgements: list[Judgement]) -> None:
     click.echo(f"   {'':<{width}}  {RECORDINGS[0]:<14} {RECORDINGS[1]}")
     for name, verdict in healthy.items():
         cells = " ".join(answer_style(each[name].answer) for each in (healthy, sabotaged))
-        click.echo(f"   {name:<{width}}  {cells}")
+        click.echo(f"   {name:<{width}}  {cells}".rstrip())
         if verdict.answer is not sabotaged[name].answer:
             click.echo(f"     healthy:   {verdict.summary}")
             click.echo(f"     sabotaged: {sabotaged[name].summary}")
     codes = " ".join(f"{judgement.exit_code:<14}" for judgement in judgements)
-    click.echo(f"   {'exit code':<{width}}  {codes}")
+    click.echo(f"   {'exit code':<{width}}  {codes}".rstrip())
