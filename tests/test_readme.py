@@ -52,7 +52,10 @@ def test_links_of_the_documents_lead_somewhere() -> None:
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_the_demo_shown_is_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_shown_is_the_demo(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     shown = re.search(r"```text\n(\$ configurator demo.*?)```", README, flags=re.DOTALL)
     assert shown is not None
     assert run(["demo"]) == 0

@@ -92,7 +92,7 @@ def _check(name: str, validators: Validators) -> Judgement:
 
 
 def _compare(judgements: list[Judgement]) -> None:
-    from configurator.report.terminal import answer_style
+    from configurator.report.terminal import answer_style, paragraph
 
     healthy, sabotaged = (
         {verdict.mechanism: verdict for verdict in judgement.verdicts} for judgement in judgements
@@ -100,10 +100,10 @@ def _compare(judgements: list[Judgement]) -> None:
     width = max(len(name) for name in healthy)
     click.echo(f"   {'':<{width}}  {RECORDINGS[0]:<14} {RECORDINGS[1]}")
     for name, verdict in healthy.items():
-        cells = " ".join(answer_style(each[name].answer) for each in (healthy, sabotaged))
-        click.echo(f"   {name:<{width}}  {cells}".rstrip())
+        cells = f"{answer_style(verdict.answer)} {answer_style(sabotaged[name].answer, 0)}"
+        click.echo(f"   {name:<{width}}  {cells}")
         if verdict.answer is not sabotaged[name].answer:
-            click.echo(f"     healthy:   {verdict.summary}")
-            click.echo(f"     sabotaged: {sabotaged[name].summary}")
-    codes = " ".join(f"{judgement.exit_code:<14}" for judgement in judgements)
-    click.echo(f"   {'exit code':<{width}}  {codes}".rstrip())
+            paragraph(verdict.summary, "     healthy:   ")
+            paragraph(sabotaged[name].summary, "     sabotaged: ")
+    codes = [judgement.exit_code for judgement in judgements]
+    click.echo(f"   {'exit code':<{width}}  {codes[0]:<14} {codes[1]}")

@@ -64,9 +64,9 @@ def _print_finding(finding: Diagnostic, texts: _Texts) -> None:
         click.secho(f"  {number} | {line}", dim=True)
         caret = " " * (finding.position.column - 1) + "^"
         click.secho(f"  {' ' * len(number)} | {caret}", fg=colour)
-    _paragraph(finding.message, "  ")
+    paragraph(finding.message, "  ")
     if finding.remedy:
-        _paragraph(finding.remedy, "  remedy: ")
+        paragraph(finding.remedy, "  remedy: ")
     click.echo()
 
 
@@ -102,32 +102,32 @@ def print_judgement(judgement: Judgement, title: str, status: str | None) -> Non
         phase = f" in phase: {state.phase}" if state.phase and not good else ""
         click.echo(f"  server {index}: {word}{phase}")
         if state.reason and not good:
-            _paragraph(state.reason, "    reason: ")
+            paragraph(state.reason, "    reason: ")
         if state.remedy and not good:
-            _paragraph(state.remedy, "    remedy: ")
+            paragraph(state.remedy, "    remedy: ")
     width = max((len(verdict.mechanism) for verdict in judgement.verdicts), default=0)
     for verdict in judgement.verdicts:
         _print_verdict(verdict, width)
     click.echo(_outcome(judgement))
 
 
-def answer_style(answer: Answer) -> str:
-    """An answer in its colour, padded to the longest."""
-    return click.style(f"{answer:<14}", fg=_ANSWER_COLOURS[answer], bold=True)
+def answer_style(answer: Answer, width: int = 14) -> str:
+    """An answer in its colour, padded to `width`: the longest by default."""
+    return click.style(f"{answer:<{width}}", fg=_ANSWER_COLOURS[answer], bold=True)
 
 
 def _print_verdict(verdict: Verdict, width: int) -> None:
     rung = str(verdict.rung) if verdict.rung is not None else "-"
     note = "" if verdict.required else " (not required)"
     click.echo(f"  {answer_style(verdict.answer)} {verdict.mechanism:<{width}}  {rung}{note}")
-    _paragraph(verdict.summary, "      ")
+    paragraph(verdict.summary, "      ")
     if verdict.answer in (Answer.REFUTED, Answer.INCONCLUSIVE) and verdict.remedy:
-        _paragraph(verdict.remedy, "      remedy: ")
+        paragraph(verdict.remedy, "      remedy: ")
     for conflict in verdict.conflicts:
-        _paragraph(conflict, "      conflict: ")
+        paragraph(conflict, "      conflict: ")
     if verdict.answer is Answer.REFUTED or verdict.kind == "mechanism":
         for observation in verdict.evidence[:_SHOWN_OBSERVATIONS]:
-            _paragraph(_observation(observation), "      - ", dim=True)
+            paragraph(_observation(observation), "      - ", dim=True)
         more = len(verdict.evidence) - _SHOWN_OBSERVATIONS
         if more > 0:
             click.secho(f"      - and {more} more (--format json)", dim=True)
@@ -150,7 +150,8 @@ def _outcome(judgement: Judgement) -> str:
     return click.style(f"not good: {what}" if what else "not good", fg="red", bold=True)
 
 
-def _paragraph(text: str, lead: str, *, dim: bool = False) -> None:
+def paragraph(text: str, lead: str, *, dim: bool = False) -> None:
+    """Text wrapped to the terminal, its first line led in by `lead`, the others aligned."""
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     wrapped = textwrap.wrap(
         " ".join(text.split()),
