@@ -16,7 +16,7 @@ FLOORS = [
     {"source", "evidence.collect", "evidence.model"},
     {"layers", "schema.base", "schema.profile", "schema.content", "schema"},
     {"deployment", "content", "engine.catalogue"},
-    {"rules", "probes", "resolve"},
+    {"rules", "probes", "launch", "resolve"},
     {"loader"},
     {"validate", "judge", "pages", "json_schema"},
     {"report", "report.terminal", "report.json_report"},

@@ -10,9 +10,9 @@ from typing import Any
 
 from configurator import __version__
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
+from configurator.launch import LAUNCH, arg_words
 from configurator.render.files import MARK, RenderedFile, fingerprint
 from configurator.render.quoting import comment, quote
-from configurator.resolve import LAUNCH, arg_words
 from configurator.schema.profile import SecretRef
 from configurator.source import dump
 

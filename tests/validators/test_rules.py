@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from rule_examples import Example, examples
 
 from configurator.content import ROOT, Library
 from configurator.deployment import Deployment
-from configurator.examples import Example, examples
 from configurator.loader import Validators, load_validators
 from configurator.resolve import resolve
 from configurator.rules import Rule

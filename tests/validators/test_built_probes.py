@@ -1,0 +1,274 @@
+"""Probes of what was built and what ran: LM head, MoE runner, precision, megakernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from replicas import judged, log, said
+
+from configurator.content import Library
+from configurator.evidence.model import (
+    Head,
+    Kernel,
+    ModelReport,
+    MoeLayer,
+    Report,
+    Sharing,
+    Trace,
+    TraceStep,
+)
+from configurator.loader import Validators
+from configurator.resolve import resolve
+
+FP8 = Head("float8_e4m3fn", quant_method="Fp8Head", quant_method_applied=True)
+FP8_SCALED = Head(
+    "float8_e4m3fn", quant_method="Fp8Head", quant_method_applied=True,
+    scales={"weight_scale": "0.00133"},
+)  # fmt: skip
+PLAIN = Head("bfloat16", quant_method="UnquantizedEmbeddingMethod", quant_method_applied=False)
+ALIASED = Head(
+    "float8_e4m3fn", quant_method="UnquantizedEmbeddingMethod", quant_method_applied=False
+)
+
+
+def report(
+    head: Head | None = None, drafts: tuple[ModelReport, ...] = (), **target: Any
+) -> tuple[Report, ...]:
+    return (Report("tp0.json", 0, "ready", ModelReport("M", False, head=head, **target), drafts),)
+
+
+def draft(head: Head | None, **sharing: Any) -> tuple[ModelReport, ...]:
+    return (ModelReport("D", True, head=head, sharing=Sharing(**sharing)),)
+
+
+def trace(*kernels: str, last: str = "", kind: str = "TARGET_VERIFY") -> tuple[Trace, ...]:
+    seen = tuple(Kernel(name, 8, 10.0) for name in kernels)
+    return (Trace("t.json.gz", seen, (TraceStep(kind, 8, 5, 1, 52, last),)),)
+
+
+NVJET_FP8, NVJET = "nvjet_sm90_qqtst_256x8_64x6", "nvjet_sm90_tst_256x8_64x6"
+ECHO = log("Online FP8 quantization enabled for lm_head.")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected", "fact"),
+    [
+        ({"reports": report(FP8)}, ("PROVEN", "built"), "float8_e4m3fn, method Fp8Head"),
+        ({"reports": report(PLAIN)}, ("REFUTED", "built"), "bfloat16"),
+        ({"reports": report(ALIASED)}, ("REFUTED", "built"), "not applied"),
+        ({"traces": trace(last=NVJET_FP8)}, ("PROVEN", "executed"), "FP8"),
+        ({"traces": trace(last=NVJET)}, ("REFUTED", "executed"), "not FP8"),
+        ({"traces": trace(last=NVJET, kind="EXTEND")}, ("INCONCLUSIVE", None), "neither"),
+        ({"traces": trace(last="some_kernel")}, ("INCONCLUSIVE", "requested"), "neither"),
+        ({"reports": report(FP8), "traces": trace(last=NVJET)}, ("REFUTED", "executed"), "not FP8"),
+        ({"log": ECHO}, ("INCONCLUSIVE", "requested"), "is an echo"),
+        ({"log": ECHO, "reports": report(PLAIN)}, ("REFUTED", "built"), "bfloat16"),
+        ({}, ("INCONCLUSIVE", None), "neither a report nor a trace"),
+    ],
+)
+def test_fp8_lm_head(
+    validators: Validators, evidence: dict[str, Any], expected: tuple[str, str | None], fact: str
+) -> None:
+    outcome = judged(validators, "fp8-lm-head", **evidence)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+
+
+@pytest.mark.parametrize(
+    ("target", "drafts", "answer", "fact"),
+    [
+        (FP8, draft(FP8, same_module=True), "PROVEN", "the target's module"),
+        (PLAIN, draft(PLAIN, same_module=False, same_weight=True), "PROVEN", "target's weight"),
+        (FP8_SCALED, draft(FP8_SCALED, same_module=False, same_weight=True, same_scales=True),
+         "PROVEN", "weight and its scales"),
+        (FP8_SCALED, draft(ALIASED, same_module=False, same_weight=True), "REFUTED",
+         "only the weight is aliased: it is float8_e4m3fn, and the draft's method "
+         "UnquantizedEmbeddingMethod"),
+        (FP8_SCALED, draft(FP8_SCALED, same_module=False, same_weight=True, same_scales=False,
+                           scale_values=("0.00133", "0.0")),
+         "REFUTED", "not its scale: 0.00133 against 0.0"),
+        (FP8_SCALED, draft(FP8_SCALED, same_module=False, same_weight=True), "INCONCLUSIVE",
+         "does not compare the scales"),
+        (FP8, draft(PLAIN, same_module=False, same_weight=True), "REFUTED", "the draft's method"),
+        (PLAIN, draft(PLAIN, same_module=False, same_weight=False, same_content=False),
+         "REFUTED", "a weight of other content"),
+        (PLAIN, draft(PLAIN, same_module=False, same_weight=False, same_content=True),
+         "REFUTED", "a copy of the target's weight"),
+        (PLAIN, draft(PLAIN), "INCONCLUSIVE", "does not compare"),
+        (PLAIN, (), "NOT_APPLICABLE", "no draft model is loaded"),
+    ],
+)  # fmt: skip
+def test_lm_head_shared(
+    validators: Validators, target: Head, drafts: tuple[ModelReport, ...], answer: str, fact: str
+) -> None:
+    outcome = judged(validators, "lm-head-shared", reports=report(target, drafts))
+    assert str(outcome.answer) == answer
+    assert fact in outcome.summary
+
+
+def test_sharing_is_open_without_a_report_and_absent_with_n_grams(validators: Validators) -> None:
+    assert said(judged(validators, "lm-head-shared")) == ("INCONCLUSIVE", None)
+    info = {"speculative_algorithm": "NGRAM"}
+    assert said(judged(validators, "lm-head-shared", server_info=info))[0] == "NOT_APPLICABLE"
+
+
+def test_one_bad_rank_refutes(validators: Validators) -> None:
+    good = report(FP8, draft(FP8, same_module=True))
+    bad = report(FP8, draft(ALIASED, same_module=False, same_weight=True))
+    assert said(judged(validators, "lm-head-shared", reports=good + bad)) == ("REFUTED", "built")
+
+
+def layers(*runners: str) -> tuple[Report, ...]:
+    each = tuple(MoeLayer(f"layers.{n}", "Mxfp4", runner) for n, runner in enumerate(runners))
+    return report(moe_layers=each)
+
+
+RAN = log("Using indexed gemm for humming moe")
+PREPARED = log("Preparing DeepSeekV4 MXFP4 experts for Humming backend (layer: model.layers.3)...")
+
+
+@pytest.mark.parametrize(
+    ("asked", "evidence", "expected", "fact"),
+    [
+        ("humming", {"reports": layers("humming", "humming")}, ("PROVEN", "built"), "2 of 2"),
+        ("humming", {"reports": layers("humming", "triton")}, ("REFUTED", "built"),
+         "1 of 2 MoE layers of the target (layers.1) are built with triton"),
+        ("triton", {"traces": trace("fused_moe_kernel")}, ("PROVEN", "executed"), "fused_moe"),
+        ("deep_gemm", {"traces": trace("fused_moe_kernel")}, ("REFUTED", "executed"), "triton"),
+        ("deep_gemm", {"traces": trace("void deep_gemm::sm90_bf16_gemm_impl<>")},
+         ("PROVEN", "executed"), "deep_gemm"),
+        ("deep_gemm", {"traces": trace("void deep_gemm::sm90_fp8<>", "fused_moe_kernel")},
+         ("REFUTED", "executed"), "triton"),
+        ("humming", {"traces": trace("humming")}, ("PROVEN", "executed"), "humming"),
+        ("humming", {"log": RAN}, ("PROVEN", "executed"), "Using indexed gemm for humming moe"),
+        ("humming", {"log": PREPARED}, ("PROVEN", "built"), "Preparing DeepSeekV4 MXFP4"),
+        ("triton", {"server_info": {"moe_runner_backend": "auto"}}, ("INCONCLUSIVE", "resolved"),
+         "stays so whatever runs"),
+        ("humming", {"server_info": {"moe_runner_backend": "humming"}},
+         ("INCONCLUSIVE", "resolved"), "an echo of the flag"),
+        ("humming", {"server_info": {"moe_runner_backend": "triton"}}, ("REFUTED", "resolved"),
+         "resolved moe_runner_backend to triton"),
+        ("humming", {}, ("INCONCLUSIVE", None), "nothing shows"),
+        ("humming", {"reports": report()}, ("NOT_APPLICABLE", None), "no MoE layer"),
+    ],
+)  # fmt: skip
+def test_moe_runner(
+    validators: Validators, asked: str, evidence: dict[str, Any],
+    expected: tuple[str, str | None], fact: str,
+) -> None:  # fmt: skip
+    outcome = judged(validators, f"moe-runner={asked}", **evidence)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+
+
+def test_the_echo_of_a_runner_that_was_not_built_is_a_conflict(validators: Validators) -> None:
+    outcome = judged(
+        validators, "moe-runner=humming", reports=layers("triton"),
+        server_info={"moe_runner_backend": "humming"},
+    )  # fmt: skip
+    assert said(outcome) == ("REFUTED", "built")
+    assert outcome.conflicts == ("/server_info says humming, but what was built or ran is triton",)
+
+
+KV = log("[t] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 65536")
+CUTLASS_FP8 = "void cutlass::device_kernel<cutlass_3x_gemm_sm90_fp8<cutlass::float_e4m3_t>>"
+FP8_LINEAR = {"QKVParallelLinear:Fp8LinearMethod": 2, "ParallelLMHead:Unquantized": 1}
+PLAIN_LINEAR = {"QKVParallelLinear:UnquantizedLinearMethod": 2, "ParallelLMHead:Fp8Head": 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "evidence", "expected", "fact"),
+    [
+        ("attention-backend=triton", {"server_info": {"attention_backend": "triton"}},
+         ("PROVEN", "resolved"), "no more than resolved"),
+        ("attention-backend=fa3", {"server_info": {"attention_backend": "triton"}},
+         ("REFUTED", "resolved"), "is triton"),
+        ("attention-backend=fa3", {"server_info": {"attention_backend": "triton",
+                                                   "decode_attention_backend": "fa3"}},
+         ("PROVEN", "resolved"), "decode_attention_backend"),
+        ("attention-backend=fa3", {"reports": report(decode_attention="fa3")},
+         ("PROVEN", "built"), "built with fa3"),
+        ("attention-backend=fa3", {"reports": report(decode_attention="triton"),
+                                   "server_info": {"attention_backend": "fa3"}},
+         ("REFUTED", "built"), "triton (report)"),
+        ("attention-backend=fa3", {}, ("INCONCLUSIVE", None), "nothing"),
+        ("kv-cache-dtype=bf16", {"log": KV}, ("PROVEN", "built"), "bfloat16"),
+        ("kv-cache-dtype=auto", {"log": KV}, ("PROVEN", "built"), "bfloat16"),
+        ("kv-cache-dtype=fp8_e4m3", {"log": KV}, ("REFUTED", "built"), "bfloat16, not fp8_e4m3"),
+        ("kv-cache-dtype=fp8_e4m3", {"reports": report(kv_cache_dtype="float8_e4m3fn")},
+         ("PROVEN", "built"), "float8_e4m3fn"),
+        ("kv-cache-dtype=fp8_e4m3", {"server_info": {"kv_cache_dtype": "fp8_e4m3"}},
+         ("INCONCLUSIVE", "resolved"), "an echo"),
+        ("kv-cache-dtype=fp8_e4m3", {"server_info": {"kv_cache_dtype": "bfloat16"}},
+         ("REFUTED", "resolved"), "resolved the KV cache to bfloat16"),
+        ("fp8-weights", {"traces": trace(CUTLASS_FP8, last=NVJET)}, ("PROVEN", "executed"), "FP8"),
+        ("fp8-weights", {"traces": trace(NVJET_FP8, last=NVJET_FP8)}, ("INCONCLUSIVE", None),
+         "nothing"),
+        ("fp8-weights", {"reports": report(linear_methods=FP8_LINEAR)}, ("PROVEN", "built"),
+         "Fp8LinearMethod"),
+        ("fp8-weights", {"reports": report(linear_methods=PLAIN_LINEAR)}, ("REFUTED", "built"),
+         "UnquantizedLinearMethod"),
+        ("fp8-weights", {"server_info": {"quantization": "fp8"}}, ("INCONCLUSIVE", "resolved"),
+         "an echo"),
+        ("fp8-weights", {}, ("INCONCLUSIVE", None), "nothing"),
+    ],
+)  # fmt: skip
+def test_precision_and_backends(
+    validators: Validators, asked: str, evidence: dict[str, Any],
+    expected: tuple[str, str | None], fact: str,
+) -> None:  # fmt: skip
+    outcome = judged(validators, asked, **evidence)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+
+
+MEGA = "NVIDIA megakernel:"
+ACTIVE = f"[t TP0] {MEGA} active (llama: 1 step; widths [1, 2]; bitwise numerics; built in 3 s)"
+RUNS = f"{MEGA} llama runs the decode graphs of batch sizes [1, 2] (2 of 2); every other step"
+SOME = f"{MEGA} llama runs the decode graphs of batch sizes [1] (1 of 2); every other step"
+DRAFTS_OWN = f"{MEGA} no spec is registered; D keeps its own forward"
+REFUSED = "ValueError: --enable-nvidia-megakernel cannot run this setup:"
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected", "fact"),
+    [
+        ((ACTIVE, RUNS), ("PROVEN", "captured"), "batch sizes 1, 2 run it"),
+        ((ACTIVE, SOME), ("PROVEN", "captured"), "1 of 2; every other step runs the ordinary"),
+        ((ACTIVE, RUNS, DRAFTS_OWN), ("PROVEN", "captured"), "the draft keeps its own forward"),
+        ((ACTIVE,), ("INCONCLUSIVE", "built"), "no line says which graphs"),
+        ((f"{MEGA} llama: no step and no draft sampler",), ("REFUTED", "built"), "no step"),
+        ((REFUSED, "  - LoRA is on", "  - PP 2", "end"), ("REFUTED", "built"), "LoRA is on; PP 2"),
+        (("--enable-nvidia-megakernel: llama on sm_90",), ("INCONCLUSIVE", "resolved"), "no log"),
+        ((), ("INCONCLUSIVE", None), "no log line"),
+    ],
+)
+def test_megakernel(
+    validators: Validators, lines: tuple[str, ...], expected: tuple[str, str | None], fact: str
+) -> None:
+    outcome = judged(validators, "nvidia-megakernel", log=log(*lines))
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+
+
+def test_a_server_without_the_flag_has_no_megakernel(validators: Validators) -> None:
+    outcome = judged(
+        validators, "nvidia-megakernel", server_info={"enable_nvidia_megakernel": False}
+    )
+    assert said(outcome) == ("REFUTED", "resolved")
+
+
+def test_the_profiles_concurrency_must_be_covered(validators: Validators, library: Library) -> None:
+    deployment = resolve(*library.profile("muse-spark-open-gb300x8"), library)
+    needed, ranks = deployment.profile.workload.concurrency, deployment.gpus_per_replica
+    active = [ACTIVE] * ranks
+    for sizes, answer in (([needed], "PROVEN"), ([needed + 1], "REFUTED")):
+        runs = f"{MEGA} m runs the decode graphs of batch sizes {sizes} (1 of 1); every other"
+        outcome = judged(
+            validators, "nvidia-megakernel", log=log(*active, runs), deployment=deployment
+        )
+        assert str(outcome.answer) == answer
+    silent = judged(validators, "nvidia-megakernel", log=log(ACTIVE, runs), deployment=deployment)
+    assert said(silent) == ("INCONCLUSIVE", "built")
+    assert f"active on 1 of {ranks} ranks only" in silent.summary
