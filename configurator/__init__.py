@@ -10,7 +10,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from configurator.deployment import Deployment, Expectation, Mechanism
+    from configurator.deployment import Arg, Deployment, Env, Expectation, Mechanism
+    from configurator.engine.catalogue import (
+        Catalogue,
+        Flag,
+        Resolution,
+        catalogue_of,
+        load_catalogue,
+        versions_with,
+    )
     from configurator.errors import did_you_mean
     from configurator.evidence.model import (
         Exchange,
@@ -38,11 +46,15 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Answer": "verdicts",
+    "Arg": "deployment",
+    "Catalogue": "engine.catalogue",
     "Check": "probes",
     "Deployment": "deployment",
+    "Env": "deployment",
     "Exchange": "evidence.model",
     "Expectation": "deployment",
     "Finding": "rules",
+    "Flag": "engine.catalogue",
     "Head": "evidence.model",
     "LogLine": "evidence.model",
     "Mechanism": "deployment",
@@ -52,25 +64,33 @@ _HOME = {
     "Probe": "probes",
     "Replica": "evidence.model",
     "Report": "evidence.model",
+    "Resolution": "engine.catalogue",
     "Rule": "rules",
     "Rung": "verdicts",
     "Trace": "evidence.model",
+    "catalogue_of": "engine.catalogue",
     "did_you_mean": "errors",
     "inconclusive": "verdicts",
+    "load_catalogue": "engine.catalogue",
     "not_applicable": "verdicts",
     "probe": "probes",
     "proven": "verdicts",
     "refuted": "verdicts",
     "rule": "rules",
+    "versions_with": "engine.catalogue",
 }
 
 __all__ = [
     "Answer",
+    "Arg",
+    "Catalogue",
     "Check",
     "Deployment",
+    "Env",
     "Exchange",
     "Expectation",
     "Finding",
+    "Flag",
     "Head",
     "LogLine",
     "Mechanism",
@@ -80,16 +100,20 @@ __all__ = [
     "Probe",
     "Replica",
     "Report",
+    "Resolution",
     "Rule",
     "Rung",
     "Trace",
+    "catalogue_of",
     "did_you_mean",
     "inconclusive",
+    "load_catalogue",
     "not_applicable",
     "probe",
     "proven",
     "refuted",
     "rule",
+    "versions_with",
 ]
 
 

@@ -1,0 +1,182 @@
+"""The source files of one engine version: a wheel or an unpacked tree, read and never executed."""
+
+from __future__ import annotations
+
+import ast
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from configurator.errors import ConfiguratorError
+
+PACKAGE = "sglang"
+_MUTATORS = ("append", "extend", "update", "add", "remove")
+
+Kind = Literal["import", "assign", "class", "function", "extend", "mutate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One statement at module level that gives a name its value."""
+
+    kind: Kind
+    node: Any
+    """A syntax node; of an import (module, name or None); of a mutation (method, arguments)."""
+    conditional: bool
+    """It stands under an `if` or in an exception handler."""
+
+
+class Module:
+    """Module-level definitions by name, in the order of the file."""
+
+    def __init__(self, name: str, *, is_package: bool, text: str) -> None:
+        self.name = name
+        self.is_package = is_package
+        self.tree = ast.parse(text)
+        self.stars: list[str] = []
+        """Modules whose names are all imported."""
+        self.definitions: dict[str, list[Definition]] = {}
+        self._walk(self.tree.body, conditional=False)
+
+    def first(self, name: str, kind: Kind) -> Any:
+        """The node of the first definition of a kind; None when there is none."""
+        found = (d.node for d in self.definitions.get(name, ()) if d.kind == kind)
+        return next(found, None)
+
+    def imports(self, statement: ast.Import | ast.ImportFrom) -> dict[str, tuple[str, str | None]]:
+        """The names that an import binds, each with its module and the name there."""
+        if isinstance(statement, ast.Import):
+            return {
+                alias.asname or alias.name.split(".")[0]: (
+                    alias.name if alias.asname else alias.name.split(".")[0],
+                    None,
+                )
+                for alias in statement.names
+            }
+        base = statement.module or ""
+        if statement.level:
+            above = self.name.split(".")
+            above = above[: len(above) - statement.level + self.is_package]
+            base = ".".join([*above, *([base] if base else [])])
+        return {alias.asname or alias.name: (base, alias.name) for alias in statement.names}
+
+    def _walk(self, body: Iterable[ast.stmt], *, conditional: bool) -> None:
+        for statement in body:
+            match statement:
+                case ast.If():
+                    self._walk([*statement.body, *statement.orelse], conditional=True)
+                case ast.Try():
+                    self._walk(statement.body, conditional=conditional)
+                    for handler in statement.handlers:
+                        self._walk(handler.body, conditional=True)
+                case ast.With():
+                    self._walk(statement.body, conditional=conditional)
+                case _:
+                    self._define(statement, conditional)
+
+    def _define(self, statement: ast.stmt, conditional: bool) -> None:
+        def add(name: str, kind: Kind, node: object) -> None:
+            self.definitions.setdefault(name, []).append(Definition(kind, node, conditional))
+
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                for name, (base, attribute) in self.imports(statement).items():
+                    if name == "*":
+                        self.stars.append(base)
+                    else:
+                        add(name, "import", (base, attribute))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                add(name, "assign", value)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                add(name, "assign", value)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                add(name, "extend", value)
+            case ast.ClassDef(name=name):
+                add(name, "class", statement)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                add(name, "function", statement)
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=args)
+            ) if method in _MUTATORS:
+                add(name, "mutate", (method, args))
+
+
+class SourceTree:
+    """The files of one version, and its modules, parsed when first asked for."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a wheel, or a directory that holds the package.
+
+        Raises:
+            ConfiguratorError: CAT001 when it is neither, CAT002 when the engine is not inside.
+        """
+        self.path = path
+        self._modules: dict[str, Module | None] = {}
+        self._zip: zipfile.ZipFile | None = None
+        self._root = path
+        if path.is_dir():
+            self._root = _package_root(path)
+            files = (p.relative_to(self._root) for p in self._root.glob(f"{PACKAGE}*/**/*"))
+            self.names = frozenset(str(name) for name in files)
+        else:
+            self._zip = _open_wheel(path)
+            self.names = frozenset(self._zip.namelist())
+        if f"{PACKAGE}/srt/server_args.py" not in self.names:
+            raise ConfiguratorError.single(
+                "CAT002",
+                f"{path} has no {PACKAGE}/srt/server_args.py",
+                f"give a wheel of {PACKAGE}, or a directory with the package {PACKAGE} inside",
+            )
+
+    def text(self, name: str) -> str:
+        """Contents of a file; some releases ship modules with a byte-order mark."""
+        raw = self._zip.read(name) if self._zip else (self._root / name).read_bytes()
+        return raw.decode("utf-8-sig", "replace")
+
+    def module(self, dotted: str) -> Module | None:
+        """A module of the engine; None when there is none or it does not parse."""
+        if dotted not in self._modules:
+            self._modules[dotted] = self._parse(dotted)
+        return self._modules[dotted]
+
+    def _parse(self, dotted: str) -> Module | None:
+        base = dotted.replace(".", "/")
+        for name in (f"{base}.py", f"{base}/__init__.py"):
+            if name in self.names:
+                is_package = name.endswith("/__init__.py")
+                try:
+                    return Module(dotted, is_package=is_package, text=self.text(name))
+                except SyntaxError:
+                    return None
+        return None
+
+    @property
+    def version(self) -> str | None:
+        """What the package metadata says; None in a tree without any."""
+        for name in self.names:
+            folder, _, rest = name.partition("/")
+            if folder.endswith(".dist-info") and rest == "METADATA":
+                lines = self.text(name).splitlines()
+                found = (line for line in lines if line.startswith("Version: "))
+                return next(found, "Version: ").removeprefix("Version: ") or None
+        return None
+
+
+def _package_root(path: Path) -> Path:
+    """The directory above the package, for a checkout, an unpacked wheel, or the package."""
+    if path.name == PACKAGE and (path / "srt").is_dir():
+        return path.parent
+    return path / "python" if (path / "python" / PACKAGE).is_dir() else path
+
+
+def _open_wheel(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ConfiguratorError.single(
+            "CAT001",
+            f"{path} is no wheel: {error}",
+            "give a .whl file or a directory with the unpacked package",
+        ) from error

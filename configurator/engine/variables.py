@@ -1,0 +1,147 @@
+"""The engine's environment variables: its registry, and what is read beside it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from configurator.engine.catalogue import Retired, Variable
+from configurator.engine.expressions import Scope
+from configurator.engine.sources import PACKAGE, Module, SourceTree
+from configurator.engine.statements import Interpreter, base_name
+from configurator.engine.values import plain
+
+_MODULE = "sglang.srt.environ"
+_REGISTRY, _RETIRED = "Envs", "_DEPRECATED_ENVS"
+_WARNERS = ("_print_deprecated_env", "_warn_deprecated_env_to_cli_flag")
+_SOURCES = (".py", ".cu", ".cuh", ".h", ".cpp", ".cc", ".hpp", ".rs")
+_ELSEWHERE = (f"{PACKAGE}/test/", f"{PACKAGE}/srt/environ.py")
+
+# A quoted name alone is nearly always read, be it through a constant or a helper; a name in a
+# comment or a help text stands without quotes of its own.
+_OWN = re.compile(r"""["']((?:SGLANG|SGL)_[A-Z0-9_]*[A-Z0-9])["']""")
+_READ = re.compile(
+    r"""(?:environ(?:\.get|\.pop|\.setdefault)?\s*[(\[]|getenv\(|get_\w*env\w*\(|env_\w+\()\s*"""
+    r"""["']([A-Z][A-Z0-9_]{3,})["']"""
+)
+
+
+def extract_variables(tree: SourceTree) -> list[Variable]:
+    """Variables of the registry; none before the engine had one."""
+    module = tree.module(_MODULE)
+    owner = module.first(_REGISTRY, "class") if module else None
+    if module is None or owner is None:
+        return []
+    fold = Interpreter(tree)
+    found: dict[str, Variable] = {}
+    for name, call in _declarations(owner.body):
+        kind = base_name(call.func).removeprefix("Env").replace("WithAlias", "").lower()
+        given = [*call.args, *(k.value for k in call.keywords if k.arg == "default")]
+        default = plain(fold.evaluate(given[0], Scope(module))) if given else None
+        found[name] = Variable(name, kind, default)
+    return list(found.values())
+
+
+def extract_retired(tree: SourceTree) -> list[Retired]:
+    """Variables that the engine has renamed or given up, and still warns of."""
+    module = tree.module(_MODULE)
+    if module is None:
+        return []
+    fold = Interpreter(tree)
+    found: dict[str, Retired] = {}
+    for retired in (
+        *_warned(module, fold),
+        *_mapped(module, fold),
+        *_registered(module, fold),
+        *_aliased(module, fold),
+    ):
+        found[retired.name] = retired
+    return list(found.values())
+
+
+def extract_env_read(tree: SourceTree) -> frozenset[str]:
+    """Names of variables that the sources read; found by their spelling, so not proven complete."""
+    found: set[str] = set()
+    for name in tree.names:
+        if name.endswith(_SOURCES) and name.startswith(f"{PACKAGE}/"):
+            if name.startswith(_ELSEWHERE):
+                continue
+            text = tree.text(name)
+            found.update(_OWN.findall(text))
+            if "env" in text:
+                found.update(_READ.findall(text))
+    return frozenset(found)
+
+
+def _declarations(body: list[ast.stmt]) -> Iterator[tuple[str, ast.Call]]:
+    """`NAME = EnvBool(...)`, also under a condition."""
+    for statement in body:
+        match statement:
+            case ast.If(body=inner, orelse=orelse):
+                yield from _declarations([*inner, *orelse])
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Call() as call)
+            ) if base_name(call.func).startswith("Env"):
+                yield name, call
+
+
+def _aliased(module: Module, fold: Interpreter) -> Iterator[Retired]:
+    """`NEW = EnvBoolWithAlias(default, deprecated_name="OLD")`."""
+    owner = module.first(_REGISTRY, "class")
+    for name, call in _declarations(owner.body if owner else []):
+        if "WithAlias" not in base_name(call.func):
+            continue
+        given = [k.value for k in call.keywords if k.arg == "deprecated_name"] or call.args[1:2]
+        old = fold.evaluate(given[0], Scope(module)) if given else None
+        if isinstance(old, str):
+            yield Retired(old, name)
+
+
+def _registered(module: Module, fold: Interpreter) -> Iterator[Retired]:
+    """`_DEPRECATED_ENVS = {"OLD": _DeprecatedEnv(replacement=..., note=...)}`, since 0.5.21."""
+    registry = module.first(_RETIRED, "assign")
+    if not isinstance(registry, ast.Dict):
+        return
+    for key, value in zip(registry.keys, registry.values, strict=True):
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Call):
+            words = dict(zip(("replacement", "transform", "note"), value.args, strict=False))
+            words |= {k.arg: k.value for k in value.keywords if k.arg}
+            yield _retired(str(key.value), words, module, fold)
+
+
+def _warned(module: Module, fold: Interpreter) -> Iterator[Retired]:
+    """Calls of the older warning functions. The order of their parameters has changed between
+    releases, so the names are taken from their definitions."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in _WARNERS:
+                function = module.first(name, "function")
+                names = [a.arg for a in function.args.args] if function else []
+                words = dict(zip(names, args, strict=False))
+                words |= {k.arg: k.value for k in keywords if k.arg}
+                old = words.get("old_name") or words.get("env_name")
+                text = fold.evaluate(old, Scope(module)) if old else None
+                if isinstance(text, str):
+                    yield _retired(text, words, module, fold)
+
+
+def _mapped(module: Module, fold: Interpreter) -> Iterator[Retired]:
+    """`_deprecated_x = {"OLD": "NEW"}` inside the older warning code."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as value) if (
+                name.startswith("_deprecated")
+            ):
+                for old, new in fold.evaluate(value, Scope(module)).items():
+                    yield Retired(old, new if isinstance(new, str) else None)
+
+
+def _retired(name: str, words: dict[str, ast.expr], module: Module, fold: Interpreter) -> Retired:
+    def text(*keys: str) -> str | None:
+        nodes = [words[key] for key in keys if key in words]
+        value = fold.evaluate(nodes[0], Scope(module)) if nodes else None
+        return value if isinstance(value, str) else None
+
+    return Retired(name, text("replacement", "new_name"), text("note", "suggestion") or "")
