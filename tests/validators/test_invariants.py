@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from replicas import judged, said, spoken
 
-from configurator.engine.catalogue import Catalogue
+from configurator.engine.catalogue import Catalogue, Variable
 from configurator.evidence.model import Exchange, Replica, Report, ServerState
 from configurator.loader import Validators
 
 LENGTH = "SGLANG_SIMULATE_ACC_LEN"
-KNOWN = Catalogue("0.5.23", env=frozenset({"SGLANG_KNOWN"}), env_read=frozenset({"SGLANG_READ"}))
+KNOWN = Catalogue.of("0.5.23", [], [Variable("SGLANG_KNOWN", "bool")], env_read=["SGLANG_READ"])
 
 
 def reported(undeclared: tuple[str, ...] = (), **simulated: str) -> tuple[Report, ...]:

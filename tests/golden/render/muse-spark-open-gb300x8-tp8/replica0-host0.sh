@@ -132,6 +132,8 @@ stop_engine() {
 # What the log says, without the lines that hold keys.
 shown_log() { tail -c 65536 -- "$LOG" | tr '\r' '\n' | grep -av -e 'server_args=' -e 'api_key' | grep -a . || true; }
 
+last_line() { shown_log | grep -av '^[[:space:]]' | tail -n 1 | cut -c1-160; }
+
 # --- wait ---------------------------------------------------------------------------------------
 answers() {
   python3 -c 'import sys, urllib.request as r; r.build_opener(r.ProxyHandler({})).open(sys.argv[1], timeout=5)' "$1" 2>/dev/null
@@ -147,11 +149,11 @@ wait_ready() {
       die "the engine died before it was ready; see $LOG"
     fi
     if ((waited >= TIMEOUT_S)); then
-      die "not ready after $waited s (startup.timeout_s); it was at: $(shown_log | tail -n 1 | cut -c1-200)"
+      die "not ready after $waited s (startup.timeout_s); it was at: $(last_line)"
     fi
     if ((waited - shown >= 15)); then
       shown=$waited
-      say "waiting, $waited of $TIMEOUT_S s: $(shown_log | tail -n 1 | cut -c1-160)"
+      say "waiting, $waited of $TIMEOUT_S s: $(last_line)"
     fi
     sleep 1
   done

@@ -1,0 +1,53 @@
+"""Replicas built from a few literals, for tests of probes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from configurator.deployment import Deployment, Expectation
+from configurator.engine.catalogue import Catalogue
+from configurator.evidence.model import Exchange, LogLine, Replica, ServerState
+from configurator.loader import Validators
+from configurator.probes import Check
+from configurator.verdicts import Outcome
+
+
+def judged(
+    validators: Validators, asked: str, *, catalogue: Catalogue | None = None,
+    deployment: Deployment | None = None, state: str = "ready", floor: float | None = None,
+    **evidence: Any,
+) -> Outcome:  # fmt: skip
+    """The outcome of `NAME[=VALUE]` on a replica of the given evidence."""
+    name, _, value = asked.partition("=")
+    replica = Replica(0, ServerState(state), **evidence)  # type: ignore[arg-type]
+    expectation = Expectation(name, name, value=value or None, floor=floor)
+    return validators.probes[name].judge(Check(expectation, replica, catalogue, deployment))
+
+
+def said(outcome: Outcome) -> tuple[str, str | None]:
+    """Answer and rung, as words."""
+    return str(outcome.answer), str(outcome.rung) if outcome.rung is not None else None
+
+
+def log(*texts: str) -> tuple[LogLine, ...]:
+    """The lines of a log."""
+    return tuple(LogLine(number, text) for number, text in enumerate(texts, 1))
+
+
+def spoken(
+    histogram: list[int], *, name: str = "001.json", kind: str = "profile", width: int = 4,
+    **meta: Any,
+) -> Exchange:  # fmt: skip
+    """A response that accepted drafts as the histogram says."""
+    steps, correct = sum(histogram), sum(i * n for i, n in enumerate(histogram))
+    counters = {
+        "completion_tokens": steps + correct + 1,
+        "spec_verify_ct": steps,
+        "spec_num_correct_drafts": correct,
+        "spec_num_proposed_drafts": steps * (width - 1),
+        "spec_accept_length": (steps + correct + 1) / steps if steps else 0,
+        "spec_correct_drafts_histogram": histogram,
+        **meta,
+    }
+    body = {"text": "words", "output_ids": list(range(40)), "meta_info": counters}
+    return Exchange(name, "/generate", 200, None, body, kind)  # type: ignore[arg-type]
