@@ -109,7 +109,13 @@ def _cli() -> str:
         assert command is not None
         name = f"configurator {verb}".strip()
         # A fixed width, so that the page does not depend on the terminal of whoever made it.
-        context = click.Context(command, info_name=name, terminal_width=88, max_content_width=88)
+        context = click.Context(
+            command,
+            info_name=name,
+            terminal_width=88,
+            max_content_width=88,
+            help_option_names=["-h", "--help"],
+        )
         parts += ["", f"## {name}", "", "```text", command.get_help(context), "```"]
     return "\n".join(parts) + "\n"
 

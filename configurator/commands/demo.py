@@ -68,7 +68,7 @@ def _launch(library: Library, validators: Validators) -> None:
         script = next(path for path in written if path.name.startswith("replica0"))
         lines = script.read_text(encoding="utf-8").splitlines()
         names = ", ".join(path.name for path in written)
-        click.echo(f"   {names}; of its {len(lines)} lines:")
+        click.echo(f"   {names}; among the arguments:")
         for flag in ("--moe-runner-backend", "--speculative-algorithm"):
             line = next(line.strip() for line in lines if line.strip().startswith(flag))
             click.echo(f"     {line}")
