@@ -85,7 +85,7 @@ class Catalogue:
     retired: dict[str, Retired] = field(default_factory=dict)
     """Variables that are renamed or have no effect any more."""
     env_read: frozenset[str] = frozenset()
-    """Further variables read outside the registry."""
+    """Further variables read outside the registry; `SGLANG_X_` stands for all that begin so."""
 
     @classmethod
     def of(
@@ -113,12 +113,17 @@ class Catalogue:
         """Names of the declared variables."""
         return frozenset(self.variables)
 
+    @cached_property
+    def _families(self) -> tuple[str, ...]:
+        return tuple(name for name in self.env_read if name.endswith("_"))
+
     def knows_env(self, name: str) -> bool:
         """The engine reads this variable somewhere, or rewrites it to one that it reads."""
         return (
             name in self.variables
             or name in self.env_read
             or name in self.retired
+            or name.startswith(self._families)
             or (name.startswith(_LEGACY_PREFIX) and self.renamed(name) in self.env)
         )
 

@@ -39,9 +39,8 @@ def extract(path: Path, version: str | None = None) -> Catalogue:
     variables = extract_variables(tree)
     retired = extract_retired(tree)
     declared = {variable.name for variable in variables} | {old.name for old in retired}
-    return Catalogue.of(
-        found, extract_flags(tree), variables, retired, extract_env_read(tree) - declared
-    )
+    read = extract_env_read(tree, declared)
+    return Catalogue.of(found, extract_flags(tree), variables, retired, read)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

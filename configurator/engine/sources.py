@@ -132,8 +132,11 @@ class SourceTree:
 
     def text(self, name: str) -> str:
         """Contents of a file; some releases ship modules with a byte-order mark."""
-        raw = self._zip.read(name) if self._zip else (self._root / name).read_bytes()
-        return raw.decode("utf-8-sig", "replace")
+        return self.data(name).decode("utf-8-sig", "replace")
+
+    def data(self, name: str) -> bytes:
+        """Contents of a file, as they are."""
+        return self._zip.read(name) if self._zip else (self._root / name).read_bytes()
 
     def module(self, dotted: str) -> Module | None:
         """A module of the engine; None when there is none or it does not parse."""

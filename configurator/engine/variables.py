@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from configurator.engine.catalogue import Retired, Variable
 from configurator.engine.expressions import Scope
@@ -21,6 +21,12 @@ _ELSEWHERE = (f"{PACKAGE}/test/", f"{PACKAGE}/srt/environ.py")
 # A quoted name alone is nearly always read, be it through a constant or a helper; a name in a
 # comment or a help text stands without quotes of its own.
 _OWN = re.compile(r"""["']((?:SGLANG|SGL)_[A-Z0-9_]*[A-Z0-9])["']""")
+# The beginning of a name whose end is filled in: f"SGLANG_CACHE_DIT_{suffix}".
+_FAMILY = re.compile(r"""\bf["']((?:SGLANG|SGL)_[A-Z0-9_]+_)\{""")
+# Compiled extensions ship without their sources; texts in them follow each other without a gap.
+_COMPILED = re.compile(
+    rb"(?<![A-Z0-9_])((?:(?:SGLANG|SGL)_(?:(?!SGLANG_|SGL_)[A-Z0-9_])*[A-Z0-9])+)(?![A-Z0-9_])"
+)
 _READ = re.compile(
     r"""(?:environ(?:\.get|\.pop|\.setdefault)?\s*[(\[]|getenv\(|get_\w*env\w*\(|env_\w+\()\s*"""
     r"""["']([A-Z][A-Z0-9_]{3,})["']"""
@@ -60,18 +66,36 @@ def extract_retired(tree: SourceTree) -> list[Retired]:
     return list(found.values())
 
 
-def extract_env_read(tree: SourceTree) -> frozenset[str]:
-    """Names of variables that the sources read; found by their spelling, so not proven complete."""
+def extract_env_read(tree: SourceTree, declared: Collection[str] = ()) -> frozenset[str]:
+    """Names of variables that are read and not `declared`; found by their spelling, so not proven
+    complete. One that ends in an underscore stands for all that begin with it.
+    """
     found: set[str] = set()
+    compiled: set[str] = set()
     for name in tree.names:
-        if name.endswith(_SOURCES) and name.startswith(f"{PACKAGE}/"):
-            if name.startswith(_ELSEWHERE):
-                continue
+        if not name.startswith(f"{PACKAGE}/") or name.startswith(_ELSEWHERE):
+            continue
+        if name.endswith(_SOURCES):
             text = tree.text(name)
-            found.update(_OWN.findall(text))
+            for names in (_OWN, _FAMILY):
+                found.update(names.findall(text))
             if "env" in text:
                 found.update(_READ.findall(text))
-    return frozenset(found)
+        elif name.endswith(".so"):
+            compiled.update(_compiled(tree.data(name)))
+    known = {*found, *declared, *compiled}
+    return frozenset(found | {n for n in compiled if not _runs_on(n, known)}) - set(declared)
+
+
+def _compiled(data: bytes) -> Iterator[str]:
+    for run in _COMPILED.findall(data):
+        # One text may end where the next begins, so a run is cut before every prefix.
+        yield from re.findall(r"(?:SGLANG|SGL)_.*?(?=SGLANG_|SGL_|$)", run.decode("ascii"))
+
+
+def _runs_on(name: str, known: Collection[str]) -> bool:
+    """A known name with the beginning of the next text: `SGLANG_TIMEOUTT` of `SGLANG_TIMEOUT`."""
+    return any(name[:end] in known and name[end] != "_" for end in range(len("SGL_X"), len(name)))
 
 
 def _declarations(body: list[ast.stmt]) -> Iterator[tuple[str, ast.Call]]:

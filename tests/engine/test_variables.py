@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from configurator.engine.catalogue import Retired, Variable
+from configurator.engine.catalogue import Catalogue, Retired, Variable
 from configurator.engine.sources import SourceTree
 from configurator.engine.variables import extract_env_read, extract_retired, extract_variables
 
@@ -108,6 +108,30 @@ def test_reads_beside_the_registry(tree: Tree) -> None:
     assert extract_env_read(SourceTree(path)) == {
         "SGLANG_BY_CONSTANT", "HF_HOME", "NVSHMEM_X", "SGLANG_BY_INDEX", "SGLANG_BY_HELPER",
         "SGL_NATIVE",
+    }  # fmt: skip
+
+
+def test_names_whose_end_is_filled_in(tree: Tree) -> None:
+    path = tree(
+        SERVER_ARGS
+        | {"sglang/srt/a.py": """x = os.getenv(f"SGLANG_CACHE_{suffix}"), f"SGLANG_B{suffix}" """}
+    )
+    found = extract_env_read(SourceTree(path))
+    assert found == {"SGLANG_CACHE_"}
+    known = Catalogue.of("1", [], env_read=found)
+    assert known.knows_env("SGLANG_CACHE_BN")
+    assert not known.knows_env("SGLANG_CACHED")
+
+
+def test_compiled_extensions(tree: Tree) -> None:
+    path = tree(SERVER_ARGS | {"sglang/srt/a.py": 'os.getenv("SGLANG_PORT")'})
+    (path / "sglang" / "srt" / "rust.so").write_bytes(
+        b"\x00\xffSGLANG_PAYLOADlower SGLANG_ONESGLANG_TWO\x00SGL_MM_THREADS SGLANG_PORTU"
+        b"SGLANG_DECLAREDX XSGLANG_NOT SGLANG_PORT_RANGE SGLANG_"
+    )
+    assert extract_env_read(SourceTree(path), ["SGLANG_DECLARED"]) == {
+        "SGLANG_PORT", "SGLANG_PAYLOAD", "SGLANG_ONE", "SGLANG_TWO", "SGL_MM_THREADS",
+        "SGLANG_PORT_RANGE",
     }  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from configurator.source import parse_source
 
 RELEASED = {"build": "sglang-0.5.23"}
 BUILD = {"build": "ling-v3-mxfp4-humming", "overrides": {"base": {"release": "0.5.23"}}}
-ENGINE = ("ENG001", "ENG002", "ENG003", "ENG004", "ENG005", "ENG006")
-ENVIRONMENT = ("ENV001", "ENV002", "ENV003", "ENV004")
+ENGINE = ("ENG001", "ENG101", "ENG102", "ENG103", "ENG104", "ENG105")
+ENVIRONMENT = ("ENV101", "ENV102", "ENV103", "ENV104")
 
 
 class Judge:
@@ -71,14 +71,14 @@ def test_a_small_deployment_has_no_findings(judge: Judge) -> None:
 
 def test_a_removed_argument_and_what_replaces_it(judge: Judge) -> None:
     assert judge.only(args={"cuda-graph-max-bs": 8}) == (
-        "ENG001",
+        "ENG101",
         "--cuda-graph-max-bs (from extra.args) is unknown to sglang 0.5.23, and short for each of "
         "cuda-graph-max-bs-decode, cuda-graph-max-bs-prefill",
         "use --cuda-graph-max-bs-decode; cuda-graph-max-bs is known in 0.5.1 to 0.5.19 only",
     )
     old = judge.only(args={"cuda-graph-max-bs": 8}, engine={"build": "sglang-0.5.17"})
     assert old == (
-        "ENG003",
+        "ENG103",
         "--cuda-graph-max-bs (from extra.args) is deprecated in sglang-0.5.17",
         "use --cuda-graph-max-bs-decode",
     )
@@ -90,7 +90,7 @@ def test_an_argument_of_a_later_release(judge: Judge) -> None:
         "engine": {"build": "sglang-0.5.17"},
     }
     code, message, remedy = judge.only(**given)
-    assert (code, remedy) == ("ENG001", "it is known in 0.5.23 only")
+    assert (code, remedy) == ("ENG101", "it is known in 0.5.23 only")
     assert message.endswith("is unknown to sglang 0.5.17")
 
 
@@ -106,12 +106,12 @@ def test_mistyped_arguments(judge: Judge) -> None:
 
 def test_abbreviations(judge: Judge) -> None:
     assert judge.only(args={"max-running": 8}) == (
-        "ENG004",
+        "ENG104",
         "--max-running is accepted only as short for --max-running-requests",
         "write max-running-requests",
     )
     code, message, _ = judge.only(args={"enable-torch-compil": True})
-    assert code == "ENG001"
+    assert code == "ENG101"
     assert "short for each of enable-torch-compile, enable-torch-compile-debug-mode" in message
 
 
@@ -133,7 +133,7 @@ def test_abbreviations(judge: Judge) -> None:
     ],
 )
 def test_values_the_parser_refuses(judge: Judge, name: str, value: Any, message: str) -> None:
-    found = [f for code, f in judge(args={name: value}) if code == "ENG002"]
+    found = [f for code, f in judge(args={name: value}) if code == "ENG102"]
     if "takes str" in message:
         # Read as text here; the engine parses it later.
         assert found == []
@@ -162,7 +162,7 @@ def test_values_the_parser_takes(judge: Judge, name: str, value: Any) -> None:
 
 def test_a_choice_that_is_nearly_right(judge: Judge) -> None:
     code, message, remedy = judge.only(args={"moe-runner-backend": "huming"})
-    assert code == "ENG002"
+    assert code == "ENG102"
     assert message == "--moe-runner-backend (from extra.args) does not take 'huming'"
     assert remedy.startswith("did you mean 'humming'?")
     assert "choices: auto," in remedy
@@ -174,20 +174,20 @@ def test_a_build_is_warned_and_never_refused(judge: Judge) -> None:
         "env": {"SGLANG_ZZZZZZZZ": 1},
         "engine": BUILD,
     }
-    assert [code for code, _ in judge(**given)] == ["ENG006", "ENG006", "ENV004"]
+    assert [code for code, _ in judge(**given)] == ["ENG105", "ENG105", "ENV104"]
 
 
 def test_a_build_on_an_unknown_base_is_said_once(judge: Judge) -> None:
     given: dict[str, Any] = {"args": {"zzzzzzzz": 8}, "engine": {"build": "ling-v3-mxfp4-humming"}}
     code, message, _ = judge.only(**given)
-    assert code == "ENG005"
+    assert code == "ENG001"
     assert message.endswith("are not checked: its base is unknown")
 
 
 def test_a_release_without_a_catalogue(judge: Judge) -> None:
     newer = RELEASED | {"overrides": {"version": "0.9.0"}}
     code, message, _ = judge.only(args={"zzzzzzzz": 8}, engine=newer)
-    assert code == "ENG005"
+    assert code == "ENG001"
     assert message.endswith("are not checked: there is no catalogue of sglang 0.9.0")
 
 
@@ -202,14 +202,14 @@ def test_names_a_build_adds_and_removes(judge: Judge) -> None:
         engine={"build": BUILD["build"], "overrides": engine},
     )
     assert [(code, f.path[-1]) for code, f in found] == [
-        ("ENG006", "page-size"),
-        ("ENV004", "SGLANG_LOG_GC"),
+        ("ENG105", "page-size"),
+        ("ENV104", "SGLANG_LOG_GC"),
     ]
 
 
 def test_mistyped_variables(judge: Judge) -> None:
     code, message, remedy = judge.only(env={"SGLANG_LOG_GCC": 1})
-    assert code == "ENV001"
+    assert code == "ENV101"
     assert message == (
         "sglang 0.5.23 does not read SGLANG_LOG_GCC (from extra.env): it is ignored without a word"
     )
@@ -218,8 +218,12 @@ def test_mistyped_variables(judge: Judge) -> None:
 
 def test_a_variable_that_is_gone(judge: Judge) -> None:
     engine = {"build": "sglang-0.5.17"}
-    assert judge(env={"SGLANG_ENABLE_THINKING": 1}, engine=engine)[0][0] == "ENV003"
-    assert judge.only(env={"SGLANG_LOGITS_PROCESSER_CHUNK_SIZE": 1}) == ("", "", "")
+    assert judge(env={"SGLANG_ENABLE_THINKING": 1}, engine=engine)[0][0] == "ENV103"
+    _, _, remedy = judge.only(env={"SGLANG_LOGITS_PROCESSER_CHUNK_SIZE": 1})
+    assert remedy == (
+        "write SGLANG_LOGPROB_CHUNK_SIZE instead; SGLANG_LOGITS_PROCESSER_CHUNK_SIZE is known in "
+        "0.5.4.post3 to 0.5.20 only"
+    )
 
 
 def test_variables_that_are_not_the_engines_are_left_alone(judge: Judge) -> None:
@@ -229,7 +233,7 @@ def test_variables_that_are_not_the_engines_are_left_alone(judge: Judge) -> None
 @pytest.mark.parametrize("value", ["on", "", "2", " 1"])
 def test_booleans_the_engine_cannot_read(judge: Judge, value: str) -> None:
     code, message, remedy = judge.only(env={"SGLANG_LOG_GC": value})
-    assert (code, remedy) == ("ENV002", "give 1 or 0")
+    assert (code, remedy) == ("ENV102", "give 1 or 0")
     assert message == (
         f"SGLANG_LOG_GC (from extra.env) is {value!r}, which is no bool: the engine takes its "
         "default False"
@@ -243,14 +247,14 @@ def test_booleans_the_engine_reads(judge: Judge, value: Any) -> None:
 
 def test_numbers_the_engine_cannot_read(judge: Judge) -> None:
     code, message, remedy = judge.only(env={"SGLANG_SORT_WEIGHT_FILES": "1.5"})
-    assert (code, remedy) == ("ENV002", "give a value of type int")
+    assert (code, remedy) == ("ENV102", "give a value of type int")
     assert message.endswith("which is no int: the engine takes its default 0")
     assert judge(env={"SGLANG_SORT_WEIGHT_FILES": "-1"}) == []
 
 
 def test_renamed_variables(judge: Judge) -> None:
     assert judge.only(env={"SGL_LOG_GC": 1}) == (
-        "ENV003",
+        "ENV103",
         "SGL_LOG_GC (from extra.env) is deprecated in sglang-0.5.23",
         "write SGLANG_LOG_GC instead",
     )
@@ -258,5 +262,5 @@ def test_renamed_variables(judge: Judge) -> None:
         "write SGLANG_USE_CUSTOM_ROUTER_SUM instead"
     )
     code, message, remedy = judge.only(env={"SGLANG_SKIP_RUST_TESTS": 1})
-    assert (code, remedy) == ("ENV003", "remove SGLANG_SKIP_RUST_TESTS")
+    assert (code, remedy) == ("ENV103", "remove SGLANG_SKIP_RUST_TESTS")
     assert message.endswith("The Rust tests run in pr-test-rust-workspace.yml now.")
