@@ -226,6 +226,12 @@ def test_a_variable_that_is_gone(judge: Judge) -> None:
     )
 
 
+def test_what_only_the_tool_sets_is_not_held_against_the_profile(judge: Judge) -> None:
+    engine = {"build": "sglang-0.5.17"}
+    assert judge.only(env={"SGLANG_EXPOSE_OWN_ENV_VARS": 1}, engine=engine)[0] == "ENV101"
+    assert judge(engine=engine) == []
+
+
 def test_variables_that_are_not_the_engines_are_left_alone(judge: Judge) -> None:
     assert judge(env={"NCCL_DEBUGG": "INFO", "HF_HOME": "/x", "SGLANG_USE_CPU_ENGINE": 1}) == []
 
