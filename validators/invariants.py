@@ -155,23 +155,25 @@ def _is_read(name: str, check: Check) -> bool:
 
 @probe("requested-equals-resolved", kind="invariant", proof_rung="resolved")
 def requested_equals_resolved(check: Check) -> Outcome:
-    """Every argument of the launch command is what the engine resolved it to.
+    """Every argument of the profile and of the launch command is what the engine resolved it to.
 
     Proven: each argument that /server_info shows has the requested value. NEXTN counts as EAGLE,
     which the engine makes of it; `auto` may become anything; an attention backend may stand in
     the fields of prefill and decode instead.
 
-    Refuted: one differs, for instance 8 draft tokens resolved to 4, with one warning in the log.
+    Refuted: one differs, for instance 8 draft tokens resolved to 4, with one warning in the log;
+    or the server was started with other arguments than the profile's.
 
     Open: the command or /server_info is not known.
     """
     info = check.replica.server_info or check.replica.server_info_startup
-    if not check.replica.requested or info is None:
+    requested = check.replica.requested | _profile_arguments(check)
+    if not requested or info is None:
         missing = "/server_info" if info is None else "the launch command"
         return inconclusive(None, f"{missing} is not known", remedy="keep it with the evidence")
     different: list[Observation] = []
     compared = 0
-    for name, wanted in check.replica.requested.items():
+    for name, wanted in requested.items():
         key = _field(name, info)
         if key is None:
             continue
@@ -184,11 +186,23 @@ def requested_equals_resolved(check: Check) -> Outcome:
         shown = "; ".join(f"{seen.subject}: {seen.value}" for seen in different)
         return refuted(
             Rung.RESOLVED, shown, *different,
-            remedy="ask for the resolved value, or find the engine's warning about it in the log",
+            remedy="ask for the resolved value, or find the engine's warning about it in the log; "
+            "where the profile's value is missing altogether, start the server from the profile",
         )  # fmt: skip
     text = f"all {compared} arguments that /server_info shows are resolved as asked"
     seen_all = Observation("server_info", "arguments", compared, Rung.RESOLVED, "server_info.json")
     return proven(Rung.RESOLVED, text, seen_all)
+
+
+def _profile_arguments(check: Check) -> dict[str, Any]:
+    """What the profile asks for; a faithful launch command asks for the same."""
+    if check.deployment is None:
+        return {}
+    return {
+        arg.name.replace("-", "_"): list(arg.value) if isinstance(arg.value, tuple) else arg.value
+        for arg in check.deployment.args.values()
+        if isinstance(arg.value, str | int | float | bool | tuple)
+    }
 
 
 _SHORT = {

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from replicas import judged, said, spoken
 
+from configurator.content import Library
 from configurator.engine.catalogue import Catalogue, Variable
 from configurator.evidence.model import Exchange, Replica, Report, ServerState
 from configurator.loader import Validators
+from configurator.resolve import resolve
 
 LENGTH = "SGLANG_SIMULATE_ACC_LEN"
 KNOWN = Catalogue.of("0.5.23", [], [Variable("SGLANG_KNOWN", "bool")], env_read=["SGLANG_READ"])
@@ -192,3 +194,23 @@ def test_malformed_evidence_crashes_no_probe(
     values = {"N": "4", "NAME": "triton", "BS,...": "1,2"}
     for name, probe in validators.probes.items():
         judged(validators, f"{name}={values.get(probe.takes or '', '')}", **evidence)
+
+
+def test_a_server_started_otherwise_than_the_profile_says(
+    validators: Validators, library: Library
+) -> None:
+    deployment = resolve(*library.profile("ling-3.0-flash-spark"), library)
+    info = {name.replace("-", "_"): arg.value for name, arg in deployment.args.items()}
+    info["cuda_graph_bs_decode"] = [1]
+    good = judged(
+        validators, "requested-equals-resolved", deployment=deployment, server_info=info,
+        requested={"page_size": "64"},
+    )  # fmt: skip
+    assert said(good) == ("PROVEN", "resolved")
+    other = judged(
+        validators, "requested-equals-resolved", deployment=deployment,
+        server_info=info | {"moe_runner_backend": "triton"}, requested={"page_size": "64"},
+    )  # fmt: skip
+    assert said(other) == ("REFUTED", "resolved")
+    assert "moe_runner_backend: asked humming, resolved triton" in other.summary
+    assert "api_key" not in other.summary
