@@ -75,5 +75,5 @@ def rows(kind: str, library: Library) -> Rows:
 
 def _deployment(library: Library, name: str) -> str:
     profile, _ = library.profile(name)
-    summary = profile.description.strip().split("\n")[0]
+    summary = " ".join(profile.description.split()).split(". ")[0].rstrip(".")
     return f"[{profile.status}] {summary}" if profile.status else summary

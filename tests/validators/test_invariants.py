@@ -200,7 +200,8 @@ def test_a_server_started_otherwise_than_the_profile_says(
     validators: Validators, library: Library
 ) -> None:
     deployment = resolve(*library.profile("ling-3.0-flash-spark"), library)
-    info = {name.replace("-", "_"): arg.value for name, arg in deployment.args.items()}
+    args = deployment.args.items()
+    info: dict[str, Any] = {name.replace("-", "_"): arg.value for name, arg in args}
     info["cuda_graph_bs_decode"] = [1]
     good = judged(
         validators, "requested-equals-resolved", deployment=deployment, server_info=info,
