@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from configurator.deployment import Arg, ArgValue, Env, HostPlaceholder, Mechanism, Process, Word
+from configurator.engine.catalogue import catalogue_of
 from configurator.schema.base import Scalar
-from configurator.schema.content import From, Hardware, Model
+from configurator.schema.content import Engine, From, Hardware, Model
 from configurator.schema.profile import Profile, SecretRef
 from configurator.source import DataPath
 
 LAUNCH = ("python3", "-m", "sglang.launch_server")
 ROUTER = ("python3", "-m", "sglang_router.launch_router")
+EXPOSE = "SGLANG_EXPOSE_OWN_ENV_VARS"
+"""Makes the engine show its own environment in /server_info, since 0.5.19."""
 RENDEZVOUS_PORT = 20000
 """Port of --dist-init-addr of the first replica; below the usual ephemeral range."""
 
@@ -105,6 +108,7 @@ def _from(mechanism: Mechanism, wanted: ArgValue | From | list[Scalar]) -> ArgVa
 
 def environment(
     profile: Profile,
+    engine: Engine,
     hardware: Hardware,
     mechanisms: dict[str, Mechanism],
     hosts_per_replica: int,
@@ -118,11 +122,17 @@ def environment(
             value = _from(mechanism, wanted)
             if value is not None:
                 yield Env(name, env_text(value), f"kernel {mechanism.name}", mechanism.path)
-    if profile.evidence.instrument == "standard":
+    if profile.evidence.instrument == "standard" and _knows(engine, EXPOSE):
         where: DataPath = ("evidence", "instrument")
-        yield Env("SGLANG_EXPOSE_OWN_ENV_VARS", "1", "evidence.instrument", where)
+        yield Env(EXPOSE, "1", "evidence.instrument", where)
     for name, scalar in profile.extra.env.items():
         yield Env(name, env_text(scalar), "extra.env", ("extra", "env", name))
+
+
+def _knows(engine: Engine, variable: str) -> bool:
+    """A build without a catalogue gets the benefit of the doubt: a variable costs nothing."""
+    catalogue = catalogue_of(engine)
+    return catalogue is None or catalogue.knows_env(variable)
 
 
 def env_text(value: ArgValue) -> str:

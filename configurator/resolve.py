@@ -44,7 +44,7 @@ def resolve(profile: Profile, layers: Layers, library: Library) -> Deployment:
     _refuse_absurd_size(topology.replicas * per_replica, layers)
     hosts_per_replica = math.ceil(per_replica / hardware.gpus_per_host)
     args, lost_args = last_wins(arguments(profile, hardware, model, mechanisms))
-    env, lost_env = last_wins(environment(profile, hardware, mechanisms, hosts_per_replica))
+    env, lost_env = last_wins(environment(profile, engine, hardware, mechanisms, hosts_per_replica))
     args = {name: arg for name, arg in args.items() if arg.value is not False}
     processes, hosts = processes_of(profile, hardware, args, env, hosts_per_replica)
     return Deployment(

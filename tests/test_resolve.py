@@ -50,6 +50,12 @@ def test_a_small_profile_becomes_one_process(tmp_path: Path) -> None:
     assert (deployment.hosts, process.gpus, process.port) == (1, (0,), 30000)
 
 
+def test_an_older_engine_is_not_given_a_variable_it_does_not_read(tmp_path: Path) -> None:
+    deployment = resolved(tmp_path, SMALL.replace("0.5.23", "0.5.17"))
+    assert "SGLANG_EXPOSE_OWN_ENV_VARS" not in deployment.env
+    assert deployment.arg("enable-metrics") is True
+
+
 def test_instrument_none_adds_nothing(tmp_path: Path) -> None:
     deployment = resolved(tmp_path, SMALL + "evidence: {instrument: none}\n")
     assert "enable-metrics" not in deployment.args

@@ -303,6 +303,8 @@ def catalogue_of(engine: Engine) -> Catalogue | None:
     if base is None:
         return None
     added, removed = engine.adds, engine.removes
+    if not (added.args or added.env or removed.args or removed.env):
+        return base
     new: dict[str, Flag] = {name: Flag(name, type="any") for name in added.args}
     return replace(
         base,
