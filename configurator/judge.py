@@ -181,7 +181,8 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
         and outcome.answer in (Answer.PROVEN, Answer.INCONCLUSIVE)
     ):
         phase = f", phase {state.phase}" if state.phase else ""
-        cause = f"the server is {state.state}{phase}, so nothing is proven; seen: {outcome.summary}"
+        word = "has failed" if state.state == "failed" else f"is {state.state}"
+        cause = f"the server {word}{phase}, so nothing is proven; seen: {outcome.summary}"
         return dataclasses.replace(
             outcome, answer=Answer.INCONCLUSIVE, summary=cause, remedy=state.remedy
         )

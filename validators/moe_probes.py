@@ -54,15 +54,14 @@ def moe_runner(check: Check) -> Outcome:
     runner alone; or /server_info resolved another than the wish (resolved).
 
     Open: /server_info says the wished name, which is only an echo of the flag, or `auto`, which
-    stays `auto` for ever. Not applicable where the report shows no MoE layer.
+    stays `auto` for ever. Not applicable where a report lists the layers and none is a MoE layer.
     """
     wish = (check.expectation.value or "").lower()
     replica = check.replica
     facts = [*_traced(replica), *_built(replica), *_logged(replica)]
     echo = _resolved(replica)
     observations = [fact[0] for fact in facts] + ([echo] if echo else [])
-    by_report = [report for report in replica.reports if report.target is not None]
-    if by_report and not any(m.moe_layers for r in by_report for m in (r.target, *r.drafts) if m):
+    if not facts and _has_no_experts(replica):
         return not_applicable("the model has no MoE layer", *observations)
     conflicts = tuple(_conflicts(facts, echo))
     for rung in (Rung.EXECUTED, Rung.BUILT):
@@ -90,6 +89,12 @@ def moe_runner(check: Check) -> Outcome:
 
 
 _GIVE = "run with the in-engine report (evidence.instrument: standard), or record a trace"
+
+
+def _has_no_experts(replica: Replica) -> bool:
+    """A report lists the layers and has no experts among them; some reports list no layers."""
+    models = [m for r in replica.reports for m in (r.target, *r.drafts) if m is not None]
+    return any(m.linear_methods for m in models) and not any(m.moe_layers for m in models)
 
 
 def _resolved(replica: Replica) -> Observation | None:

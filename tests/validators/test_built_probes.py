@@ -124,6 +124,8 @@ def layers(*runners: str) -> tuple[Report, ...]:
     return report(moe_layers=each)
 
 
+FP8_LINEAR = {"QKVParallelLinear:Fp8LinearMethod": 2, "ParallelLMHead:Unquantized": 1}
+PLAIN_LINEAR = {"QKVParallelLinear:UnquantizedLinearMethod": 2, "ParallelLMHead:Fp8Head": 1}
 RAN = log("Using indexed gemm for humming moe")
 PREPARED = log("Preparing DeepSeekV4 MXFP4 experts for Humming backend (layer: model.layers.3)...")
 
@@ -150,7 +152,11 @@ PREPARED = log("Preparing DeepSeekV4 MXFP4 experts for Humming backend (layer: m
         ("humming", {"server_info": {"moe_runner_backend": "triton"}}, ("REFUTED", "resolved"),
          "resolved moe_runner_backend to triton"),
         ("humming", {}, ("INCONCLUSIVE", None), "nothing shows"),
-        ("humming", {"reports": report()}, ("NOT_APPLICABLE", None), "no MoE layer"),
+        ("humming", {"reports": report(linear_methods=PLAIN_LINEAR)}, ("NOT_APPLICABLE", None),
+         "no MoE layer"),
+        ("humming", {"reports": report(PLAIN)}, ("INCONCLUSIVE", None), "nothing shows"),
+        ("triton", {"reports": report(PLAIN), "traces": trace("fused_moe_kernel")},
+         ("PROVEN", "executed"), "fused_moe"),
     ],
 )  # fmt: skip
 def test_moe_runner(
@@ -173,8 +179,6 @@ def test_the_echo_of_a_runner_that_was_not_built_is_a_conflict(validators: Valid
 
 KV = log("[t] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 65536")
 CUTLASS_FP8 = "void cutlass::device_kernel<cutlass_3x_gemm_sm90_fp8<cutlass::float_e4m3_t>>"
-FP8_LINEAR = {"QKVParallelLinear:Fp8LinearMethod": 2, "ParallelLMHead:Unquantized": 1}
-PLAIN_LINEAR = {"QKVParallelLinear:UnquantizedLinearMethod": 2, "ParallelLMHead:Fp8Head": 1}
 
 
 @pytest.mark.parametrize(
