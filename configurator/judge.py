@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue, load_catalogue
 from configurator.errors import ConfiguratorError, did_you_mean
-from configurator.evidence.model import Evidence, ServerState
+from configurator.evidence.model import Evidence, Replica, ServerState
 from configurator.loader import Validators
 from configurator.probes import Check, Probe
 from configurator.verdicts import Answer, Outcome, Rung, Verdict, inconclusive
@@ -34,6 +34,8 @@ class Judgement:
     verdicts: tuple[Verdict, ...]
     crashed: bool = False
     """A probe raised: our bug, whatever else was found."""
+    unseen: tuple[int, ...] = ()
+    """Replicas of the deployment of which there is no evidence."""
 
     @property
     def exit_code(self) -> int:
@@ -112,8 +114,13 @@ def judge(
     evidence: Evidence,
     validators: Validators,
     deployment: Deployment | None = None,
+    *,
+    whole: bool = True,
 ) -> Judgement:
     """Judge every expectation, and every invariant whether or not it was asked for.
+
+    With `whole`, a replica of the deployment without evidence leaves everything open; without, the
+    replicas that were looked at are judged alone, and the others only named.
 
     Raises:
         ConfiguratorError: an expectation names a probe that does not exist (REF001), or the
@@ -125,6 +132,7 @@ def judge(
         )
     wanted = _with_invariants(expectations, validators.probes)
     catalogues = {r.index: _catalogue(r.version) for r in evidence.replicas}
+    unseen = _unseen(evidence, deployment)
     verdicts: list[Verdict] = []
     crashed = False
     for expectation in wanted:
@@ -136,9 +144,25 @@ def judge(
             outcome, fault = _run(probe, check)
             crashed = crashed or fault
             outcomes[replica.index] = _held_against(outcome, check, probe)
+        if whole:
+            outcomes |= dict.fromkeys(unseen, _UNSEEN)
         verdicts.append(_verdict(expectation, probe, outcomes))
     states = {replica.index: replica.state for replica in evidence.replicas}
-    return Judgement(states, tuple(_without_simulated(verdicts, wanted)), crashed)
+    return Judgement(states, tuple(_without_simulated(verdicts, wanted)), crashed, unseen)
+
+
+_UNSEEN = inconclusive(
+    None,
+    "no evidence of this replica",
+    remedy="give a --url for every replica, or the evidence of all: --url 0=URL --url 1=URL",
+)
+
+
+def _unseen(evidence: Evidence, deployment: Deployment | None) -> tuple[int, ...]:
+    if deployment is None:
+        return ()
+    seen = {replica.index for replica in evidence.replicas}
+    return tuple(i for i in range(deployment.profile.topology.replicas) if i not in seen)
 
 
 def _with_invariants(
@@ -186,6 +210,15 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
         return dataclasses.replace(
             outcome, answer=Answer.INCONCLUSIVE, summary=cause, remedy=state.remedy
         )
+    silent = _silent_ranks(outcome, check.replica)
+    if silent:
+        named = _plural("rank", silent)
+        return dataclasses.replace(
+            outcome,
+            answer=Answer.INCONCLUSIVE,
+            summary=f"{outcome.summary}; but tensor parallel {named} left no in-engine report",
+            remedy="keep the reports of every rank; on several hosts copy them to one folder",
+        )
     needed = Rung.of(check.expectation.proof_rung)
     if outcome.answer is Answer.PROVEN and outcome.rung is not None and outcome.rung < needed:
         return dataclasses.replace(
@@ -195,6 +228,22 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
             remedy=_MISSING[needed],
         )
     return outcome
+
+
+def _silent_ranks(outcome: Outcome, replica: Replica) -> list[int]:
+    """Ranks without a report, where reports are all that the proof stands on."""
+    sources = {seen.source for seen in outcome.observations if seen.rung >= Rung.BUILT}
+    size = (replica.server_info or replica.server_info_startup or {}).get("tp_size")
+    known = {report.rank for report in replica.reports}
+    if outcome.answer is not Answer.PROVEN or sources != {"report"} or None in known:
+        return []
+    if not isinstance(size, int) or isinstance(size, bool) or size > _MOST_RANKS:
+        return []
+    return [rank for rank in range(size) if rank not in known]
+
+
+_MOST_RANKS = 65_536
+"""A size beyond it is a broken response, not a server."""
 
 
 _MISSING = {
@@ -263,7 +312,11 @@ def _joined(deciding: dict[int, Outcome], outcomes: dict[int, Outcome]) -> str:
 
 
 def _named(indices: list[int]) -> str:
-    return f"replica{'' if len(indices) == 1 else 's'} {', '.join(map(str, indices))}"
+    return _plural("replica", indices)
+
+
+def _plural(word: str, indices: list[int]) -> str:
+    return f"{word}{'' if len(indices) == 1 else 's'} {', '.join(map(str, indices))}"
 
 
 def _without_simulated(

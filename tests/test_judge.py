@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from configurator.content import Library
 from configurator.deployment import Expectation
 from configurator.errors import ConfiguratorError
-from configurator.evidence.model import Evidence, Exchange, Replica, ServerState
+from configurator.evidence.model import Evidence, Exchange, Replica, Report, ServerState
 from configurator.judge import Judgement, expectation_from, judge
 from configurator.loader import Validators
 from configurator.probes import Check, probe
+from configurator.resolve import resolve
 from configurator.verdicts import (
     Answer,
     Observation,
@@ -26,7 +28,9 @@ from configurator.verdicts import (
 READY = ServerState("ready")
 STARTING = ServerState("starting", "FlashInfer autotune", "no answer yet", "wait longer")
 SEEN = Observation("log", "subject", 1, Rung.BUILT, "server.log:1")
+REPORTED = Observation("report", "subject", 1, Rung.BUILT, "reports/0.json", rank=0)
 OUTCOMES = {
+    "of-report": proven(Rung.BUILT, "it is built", REPORTED),
     "proven": proven(Rung.BUILT, "it is built", SEEN),
     "resolved": proven(Rung.RESOLVED, "it is resolved", SEEN),
     "refuted": refuted(Rung.BUILT, "another is built", SEEN, remedy="mend it"),
@@ -230,3 +234,32 @@ def test_expectations_that_cannot_be_used(
         expectation_from(text, validators.probes)
     assert caught.value.problems[0].code == code
     assert fact in str(caught.value)
+
+
+def reported(*ranks: int, size: int = 2) -> Replica:
+    reports = tuple(Report(f"reports/{rank}.json", rank, "ready", None) for rank in ranks)
+    return replica(say="of-report", server_info={"tp_size": size}, reports=reports)
+
+
+def test_a_rank_without_a_report_leaves_a_proof_from_reports_open() -> None:
+    verdict, _ = one(expected(), reported(0))
+    assert verdict.answer is Answer.INCONCLUSIVE
+    assert "tensor parallel rank 1 left no in-engine report" in verdict.summary
+
+
+def test_reports_of_every_rank_prove() -> None:
+    assert one(expected(), reported(0, 1))[0].answer is Answer.PROVEN
+    assert one(expected(), reported(0, size=1))[0].answer is Answer.PROVEN
+
+
+def test_replicas_without_evidence_leave_the_whole_open() -> None:
+    library = Library()
+    deployment = resolve(*library.profile("muse-spark-open-gb300x8"), library)
+    assert deployment.profile.topology.replicas == 2
+    args = ([expected()], evidence(replica()), MINE, deployment)
+    result = judge(*args)
+    assert (result.unseen, result.verdicts[0].answer) == ((1,), Answer.INCONCLUSIVE)
+    expected_text = "replica 1: no evidence of this replica; replica 0: PROVEN"
+    assert result.verdicts[0].summary == expected_text
+    alone = judge(*args, whole=False)
+    assert (alone.unseen, alone.verdicts[0].answer) == ((1,), Answer.PROVEN)

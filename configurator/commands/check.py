@@ -134,7 +134,9 @@ def command(
 
         targets = Targets.parse(urls, logs, reports, pids)
         evidence = collect_evidence(targets, deployment, level, passive, wait_s, api_key_env, out)
-    judgement = judge(expectations, evidence, validators, deployment)
+    # A launch script checks the one replica that it started; whoever gives more means all of them.
+    whole = replay is not None or len(urls) > 1
+    judgement = judge(expectations, evidence, validators, deployment, whole=whole)
     name = deployment.name if deployment else None
     status = deployment.profile.status if deployment else None
     if output == "json":

@@ -46,7 +46,13 @@ def latest(reports: Iterable[Report]) -> tuple[Report, ...]:
     best: dict[object, Report] = {}
     for report in reports:
         # Reports that do not know their rank are kept apart by their file, less the stage in it.
-        key = report.rank if report.rank is not None else report.file
+        # One tensor parallel rank exists once in every pipeline stage and data parallel group.
+        place = _dict(_dict(report.raw).get("rank"))
+        key = (
+            (report.rank, str(place.get("pp_rank")), str(place.get("dp_rank")))
+            if report.rank is not None
+            else report.file
+        )
         kept = best.get(key)
         if kept is None or _ORDER.get(report.stage, 1) >= _ORDER.get(kept.stage, 1):
             best[key] = report

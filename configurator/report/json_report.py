@@ -73,6 +73,7 @@ def judgement(result: Judgement, name: str | None, status: str | None) -> str:
                     }
                     for index, state in result.states.items()
                 ],
+                "unseen": list(result.unseen),
             },
             "verdicts": [_verdict(verdict) for verdict in result.verdicts],
             "exit_code": result.exit_code,

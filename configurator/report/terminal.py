@@ -105,6 +105,8 @@ def print_judgement(judgement: Judgement, title: str, status: str | None) -> Non
             paragraph(state.reason, "    reason: ")
         if state.remedy and not good:
             paragraph(state.remedy, "    remedy: ")
+    for index in judgement.unseen:
+        click.echo(f"  server {index}: {click.style('not looked at', fg='yellow', bold=True)}")
     width = max((len(verdict.mechanism) for verdict in judgement.verdicts), default=0)
     for verdict in judgement.verdicts:
         _print_verdict(verdict, width)
@@ -141,7 +143,9 @@ def _observation(observation: Observation) -> str:
 
 def _outcome(judgement: Judgement) -> str:
     if judgement.exit_code == 0:
-        return click.style("good", fg="green", bold=True)
+        good = click.style("good", fg="green", bold=True)
+        unseen = ", ".join(map(str, judgement.unseen))
+        return f"{good}, but not of all replicas: no evidence of {unseen}" if unseen else good
     failing = [v.mechanism for v in judgement.verdicts if v.fails]
     reasons = [
         f"server {i} is {s.state}" for i, s in judgement.states.items() if s.state != "ready"

@@ -113,3 +113,12 @@ def test_json_of_a_judgement() -> None:
     )  # fmt: skip
     assert verdict["evidence"][0]["locator"] == "reports/probe-tp0.json#/drafts/0/lm_head"
     assert data["exit_code"] == 1
+
+
+def test_good_names_the_replicas_that_were_not_looked_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_judgement(Judgement({0: ServerState("ready")}, (), unseen=(1, 3)), "some", None)
+    said = capsys.readouterr().out
+    assert "server 1: not looked at" in said
+    assert "good, but not of all replicas: no evidence of 1, 3" in said
