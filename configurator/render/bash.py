@@ -21,7 +21,7 @@ _ANY_ADDRESS = ("0.0.0.0", "::", "")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Words that belong together on one line of the argument vector, and who asked for them."""
+    """Words that belong together on one line of a script, and who asked for them."""
 
     words: str
     origin: str
@@ -90,6 +90,7 @@ def _shared(deployment: Deployment) -> dict[str, Any]:
         "deviations": [
             comment(f"{d.published} -> {d.here}: {d.reason}") for d in profile.deviations
         ],
+        "claims": [comment(claim) for claim in profile.claims],
         "drops": [m.name for m in deployment.mechanisms.values() if m.wish.on_refuted == "drop"],
         "replicas": profile.topology.replicas,
         "ranks": deployment.hosts_per_replica,
@@ -112,25 +113,51 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
     host = listen or profile.serving.host
     local = "127.0.0.1" if host in _ANY_ADDRESS else host
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
-    model_path = profile.model.path or deployment.model.repository
+    checkpoints = _checkpoints(deployment)
+    checks = {
+        "profile": True,
+        "engine": True,
+        "packages": bool(packages),
+        "gpu": hardware.product is not None,
+        "memory": profile.memory.min_available_gib is not None,
+        "port": process.rank == 0,
+        "model": bool(checkpoints),
+    }
     return {
         "process": process,
         "lines": list(_lines(deployment, process, secrets)),
         "secrets": list(secrets.values()),
         "addresses": list(_addresses(deployment, process)),
-        "env": [(name, quote(value)) for name, value in process.env],
+        "env": list(_variables(deployment, process)),
+        "checks": [name for name, wanted in checks.items() if wanted],
         "engine_version": deployment.engine.version,
         "engine_released": deployment.engine.released,
         "product": hardware.product,
         "gpus_needed": max(process.gpus, default=-1) + 1 or hardware.gpus_per_host,
-        "gpus_used": len(process.gpus) or min(hardware.gpus_per_host, deployment.gpus_per_replica),
-        "min_available_gib": profile.memory.min_available_gib,
+        "min_available_gib": int(profile.memory.min_available_gib or 0),
         "packages": packages,
-        "model_path": model_path if model_path.startswith("/") else None,
+        "checkpoints": checkpoints,
         "local_host": local,
         "url_host": f"[{local}]" if ":" in local else local,
         "timeout_s": profile.startup.timeout_s,
     }
+
+
+def _checkpoints(deployment: Deployment) -> list[str]:
+    """Paths that must exist on the host; what is not absolute is a name of a repository."""
+    paths = [deployment.profile.model.path, *(m.draft_path for m in deployment.mechanisms.values())]
+    return list(dict.fromkeys(path for path in paths if path and path.startswith("/")))
+
+
+def _variables(deployment: Deployment, process: Process) -> Iterator[Line]:
+    """The engine's environment: `NAME=VALUE`, always quoted, so that it reads as one word."""
+    for name, value in process.env:
+        known = deployment.env.get(name)
+        word = quote(f"{name}={value}")
+        yield Line(
+            word if word.endswith("'") else f"'{word}'",
+            comment(known.origin) if known else "this process",
+        )
 
 
 def _secrets(process: Process) -> dict[tuple[str | None, str | None], Secret]:
@@ -166,7 +193,7 @@ def _lines(
     if process.role == "engine":
         for arg in deployment.args.values():
             count = 1 + len(arg_words(arg.value))
-            yield Line(" ".join(words[place : place + count]), arg.origin)
+            yield Line(" ".join(words[place : place + count]), comment(arg.origin))
             place += count
     # The rest is this process's own: flags from the resolver, so a leading dash starts one.
     group: list[str] = []
@@ -192,5 +219,8 @@ def _text(word: Word, secrets: dict[tuple[str | None, str | None], Secret]) -> s
 def _profile(deployment: Deployment) -> str:
     """The whole profile in one layer, for the self-check beside the scripts."""
     data = {key: value for key, value in deployment.layers.data.items() if key != "extends"}
-    head = f"# {MARK} {__version__}: the profile with everything it extends merged.\n"
-    return head + dump(data)
+    launch = f"launch {fingerprint(deployment)}"
+    return (
+        f"# {MARK} {__version__}, {launch}: the profile with everything it extends merged.\n"
+        + dump(data)
+    )

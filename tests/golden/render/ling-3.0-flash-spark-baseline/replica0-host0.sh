@@ -15,10 +15,12 @@
 #
 # Phases: preflight, launch, wait, self-check; a refuted mechanism stops the engine. Settings, by environment:
 #   LOG_DIR                 where the log and the evidence go (default: log/ beside this script)
-#   CONFIGURATOR            the configurator command (default: configurator)
+#   CONFIGURATOR            the configurator command, with its arguments (default: configurator)
 #   CONFIGURATOR_CHECK      enforce (default) | warn: report but keep running | skip: prove nothing
-#   CONFIGURATOR_SKIP       names of preflight checks to leave out, for instance gpu,port
+#   CONFIGURATOR_SKIP       preflight checks to leave out, for instance gpu,port; all for every one. Known here:
+#                           profile, engine, packages, gpu, memory, port
 #   CONFIGURATOR_PREFLIGHT  only: stop after preflight
+#   CONFIGURATOR_FOLLOW     1: show the engine's log here as it grows
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -31,17 +33,41 @@ ENGINE_PID=
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 die() { say "FAILED: $*" >&2; exit 1; }
 
-# --- environment of the engine -----------------------------------------------------------------
-export SGLANG_EXPOSE_OWN_ENV_VARS=1
-export SGLANG_JIT_DEEPGEMM_PRECOMPILE=0
-export SGLANG_ENABLE_JIT_DEEPGEMM=0
+# --- environment of the engine: kept from this script's own commands ------------------------------
+ENGINE_ENV=(
+  'SGLANG_EXPOSE_OWN_ENV_VARS=1'  # evidence.instrument
+  'SGLANG_JIT_DEEPGEMM_PRECOMPILE=0'  # extra.env
+  'SGLANG_ENABLE_JIT_DEEPGEMM=0'  # extra.env
+)
+engine() { env "${ENGINE_ENV[@]}" "$@"; }
 
 # --- preflight: what must hold before anything is started ---------------------------------------
-skipped() { [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* ]] && say "preflight $1: skipped"; }
+KNOWN_CHECKS=,all,profile,engine,packages,gpu,memory,port,
+skipped() {
+  [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* || ,${CONFIGURATOR_SKIP:-}, == *,all,* ]] && say "preflight $1: skipped"
+}
+
+check_settings() {
+  local name names=()
+  IFS=, read -ra names <<<"${CONFIGURATOR_SKIP:-}"
+  for name in "${names[@]}"; do
+    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, engine, packages, gpu, memory, port, all"
+  done
+  case ${CONFIGURATOR_CHECK:-enforce} in
+    enforce | warn | skip) ;;
+    *) die "CONFIGURATOR_CHECK is '$CONFIGURATOR_CHECK'; set it to enforce, warn or skip" ;;
+  esac
+}
+
+check_profile() {
+  head -n 1 -- "$HERE/profile.yaml" 2>/dev/null | grep -qF 'launch 91655f3de52aca11' ||
+    die "$HERE/profile.yaml is missing or of another rendering; copy the whole folder again"
+  say "preflight profile: launch 91655f3de52aca11"
+}
 
 check_engine() {
   local found wanted=0.0.0.dev1+g079d40460
-  found=$(python3 -c 'import importlib.metadata as m; print(m.version("sglang"))' 2>/dev/null) ||
+  found=$(engine python3 -c 'import importlib.metadata as m; print(m.version("sglang"))' 2>/dev/null) ||
     die "sglang is not installed for python3; activate its environment"
   if [[ $found != "$wanted" ]]; then
     say "preflight engine: sglang reports $found, the build of the profile $wanted; development builds are not ordered"
@@ -52,20 +78,20 @@ check_engine() {
 check_packages() {
   local package packages=(flashinfer-python)
   for package in "${packages[@]}"; do
-    python3 -c 'import importlib.metadata as m, sys; m.version(sys.argv[1])' "$package" 2>/dev/null ||
+    engine python3 -c 'import importlib.metadata as m, sys; m.version(sys.argv[1])' "$package" 2>/dev/null ||
       die "package $package is not installed for python3; the profile needs it"
   done
   say "preflight packages: ${packages[*]}"
 }
 
+# A machine may have other GPUs too, for instance one for a display: only the profile's are counted.
 check_gpu() {
-  local names count product='NVIDIA GB10'
+  local names count found product='NVIDIA GB10'
   names=$(nvidia-smi --query-gpu=name --format=csv,noheader) || die "nvidia-smi does not answer; check the driver"
-  count=$(wc -l <<<"$names")
-  ((count >= 1)) || die "$count GPUs here, the profile needs 1 on this host"
-  if grep -qvxF -- "$product" <<<"$names"; then
-    die "GPUs here are $(sort -u <<<"$names" | paste -sd, -), the profile is for $product (CONFIGURATOR_SKIP=gpu leaves this check out)"
-  fi
+  count=$(grep -cxF -- "$product" <<<"$names" || true)
+  found=$(sort <<<"$names" | uniq -c | tr -s ' ' | paste -sd, -)
+  ((count >= 1)) ||
+    die "this host has$found, the profile needs 1 $product (CONFIGURATOR_SKIP=gpu leaves this check out)"
   say "preflight gpu: $count x $product"
 }
 
@@ -85,6 +111,8 @@ check_port() {
 }
 
 preflight() {
+  check_settings
+  skipped profile || check_profile
   skipped engine || check_engine
   skipped packages || check_packages
   skipped gpu || check_gpu
@@ -92,10 +120,21 @@ preflight() {
   skipped port || check_port
 }
 
-# --- secrets: read here, passed on, never written or shown --------------------------------------
+# --- keys: read here, passed on, never written or shown ------------------------------------------
+# They stand on the command line of the process, where other users of this host can see them.
 read_secrets() {
   SECRET_1=${LING_API_KEY:-}
   [[ -n $SECRET_1 ]] || die "variable LING_API_KEY is empty; it must hold the key"
+}
+
+# The engine writes its arguments into its log. `tr` makes progress bars lines, so that none is held back.
+without_keys() {
+  trap '' HUP INT TERM
+  stdbuf -o0 tr '\r' '\n' | LC_ALL=C sed -uE '
+    s/(api[_-]key["\x27]?[=:, ]+)\x27([^\x27\\]|\\.)*\x27/\1\x27<redacted>\x27/gI
+    s/(api[_-]key["\x27]?[=:, ]+)"([^"\\]|\\.)*"/\1"<redacted>"/gI
+    s/(api[_-]key\\+["\x27][=:, ]+\\+["\x27])[^"\x27\\]*/\1<redacted>/gI
+    s/(--(admin-)?api-key[= ]+)[^ "\x27]+/\1<redacted>/g'
 }
 
 # --- launch -------------------------------------------------------------------------------------
@@ -133,33 +172,43 @@ launch() {
     --disable-shared-experts-fusion  # extra.args
     --port 30000  # this process
   )
-  mkdir -p "$LOG_DIR"
-  # The engine writes its arguments, keys included, into its log.
+  mkdir -p -- "$LOG_DIR"
+  [[ ! -s $LOG ]] || mv -f -- "$LOG" "$LOG.previous"
   (umask 077 && : >"$LOG")
-  setsid "${argv[@]}" >>"$LOG" 2>&1 &
+  setsid env "${ENGINE_ENV[@]}" "${argv[@]}" > >(without_keys >>"$LOG") 2>&1 &
   ENGINE_PID=$!
   say "launched: process group $ENGINE_PID, log $LOG"
+  if [[ ${CONFIGURATOR_FOLLOW:-} == 1 ]]; then
+    tail -n +1 -f --pid="$ENGINE_PID" -- "$LOG" &
+  fi
 }
 
+# The leader has no group of its own for a moment after it is started.
+# shellcheck disable=SC2329  # called by stop_engine
+signal_engine() { kill "-$1" -- "-$ENGINE_PID" 2>/dev/null || kill "-$1" "$ENGINE_PID" 2>/dev/null; }
+
+# Nobody may be reading any more: no failing message keeps the engine from being stopped.
 # shellcheck disable=SC2329  # called by the trap below
 stop_engine() {
-  trap - EXIT INT TERM
-  [[ -n $ENGINE_PID ]] && kill -0 -- "-$ENGINE_PID" 2>/dev/null || return 0
-  say "stopping the engine"
-  kill -TERM -- "-$ENGINE_PID" 2>/dev/null || true
+  trap - EXIT
+  trap '' PIPE
+  [[ -n $ENGINE_PID ]] && signal_engine 0 || return 0
+  trap 'signal_engine KILL || true; exit 137' HUP INT TERM
+  signal_engine TERM || true
+  say "stopping the engine; interrupt once more to kill it" || true
   for _ in {1..60}; do
-    kill -0 -- "-$ENGINE_PID" 2>/dev/null || return 0
+    signal_engine 0 || return 0
     sleep 0.5
   done
-  kill -KILL -- "-$ENGINE_PID" 2>/dev/null || true
+  signal_engine KILL || true
 }
 
-# What the log says, without the lines that hold keys.
-shown_log() { tail -c 65536 -- "$LOG" | tr '\r' '\n' | grep -av -e 'server_args=' -e 'api_key' | grep -a . || true; }
+# --- wait ---------------------------------------------------------------------------------------
+# What the log says, without the lines that hold arguments.
+shown_log() { tail -n 400 -- "$LOG" | tr '\r' '\n' | grep -av -e 'server_args=' -e 'api[_-]key' | grep -a . || true; }
 
 last_line() { shown_log | grep -av '^[[:space:]]' | tail -n 1 | cut -c1-160; }
 
-# --- wait ---------------------------------------------------------------------------------------
 answers() {
   python3 -c 'import sys, urllib.request as r; r.build_opener(r.ProxyHandler({})).open(sys.argv[1], timeout=5)' "$1" 2>/dev/null
 }
@@ -169,6 +218,7 @@ wait_ready() {
   until answers "$URL/health"; do
     waited=$((SECONDS - start))
     if ! kill -0 "$ENGINE_PID" 2>/dev/null; then
+      sleep 1 # its last words may still be on their way into the log
       say "the engine died after $waited s; its last lines:" >&2
       shown_log | tail -n 40 >&2
       die "the engine died before it was ready; see $LOG"
@@ -182,24 +232,27 @@ wait_ready() {
     fi
     sleep 1
   done
+  kill -0 "$ENGINE_PID" 2>/dev/null || die "something else answers on $URL: the engine is gone; see $LOG"
   say "ready after $((SECONDS - start)) s"
 }
 
 # --- self-check: what took effect, from evidence --------------------------------------------------
 self_check() {
-  local mode=${CONFIGURATOR_CHECK:-enforce} command=${CONFIGURATOR:-configurator} code=0
+  local mode=${CONFIGURATOR_CHECK:-enforce} command=("${CONFIGURATOR:-configurator}") code=0
   local evidence
   if [[ $mode == skip ]]; then
     say "self-check: skipped; NOTHING is proven"
     return 0
   fi
-  if ! command -v "$command" >/dev/null; then
-    say "self-check: $command is not installed here; NOTHING is proven" >&2
+  # A path with spaces is one word; a command with arguments is several.
+  command -v "${command[0]}" >/dev/null || read -ra command <<<"${command[0]}"
+  if ! command -v "${command[0]}" >/dev/null; then
+    say "self-check: ${command[0]} is not installed here; NOTHING is proven" >&2
     [[ $mode == warn ]] && return 0
     die "install serving-configurator here, or set CONFIGURATOR_CHECK=skip and run 'configurator check' elsewhere"
   fi
   evidence=$LOG_DIR/evidence-$(date +%Y%m%dT%H%M%S)-$$
-  "$command" check "$HERE/profile.yaml" --url "0=$URL" --log "0=$LOG" \
+  "${command[@]}" check "$HERE/profile.yaml" --url "0=$URL" --log "0=$LOG" \
     --pid "0=$ENGINE_PID" --out "$evidence" || code=$?
   case $code in
     0) say "self-check: good; evidence in $evidence" ;;
@@ -212,12 +265,13 @@ self_check() {
 }
 
 trap stop_engine EXIT
+trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
 preflight
-[[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 read_secrets
+[[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 launch
 wait_ready
 self_check

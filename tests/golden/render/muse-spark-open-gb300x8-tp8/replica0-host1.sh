@@ -8,10 +8,13 @@
 #
 # Phases: preflight, launch, wait, self-check; a refuted mechanism stops the engine. Settings, by environment:
 #   LOG_DIR                 where the log and the evidence go (default: log/ beside this script)
-#   CONFIGURATOR            the configurator command (default: configurator)
+#   CONFIGURATOR            the configurator command, with its arguments (default: configurator)
 #   CONFIGURATOR_CHECK      enforce (default) | warn: report but keep running | skip: prove nothing
-#   CONFIGURATOR_SKIP       names of preflight checks to leave out, for instance gpu,port
+#   CONFIGURATOR_SKIP       preflight checks to leave out, for instance gpu,port; all for every one. Known here:
+#                           profile, engine, gpu
 #   CONFIGURATOR_PREFLIGHT  only: stop after preflight
+#   CONFIGURATOR_FOLLOW     1: show the engine's log here as it grows
+#   REPLICA0_HOST0_ADDR     address of host 0 of replica 0
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -25,17 +28,41 @@ die() { say "FAILED: $*" >&2; exit 1; }
 # --- addresses ---------------------------------------------------------------------------------
 : "${REPLICA0_HOST0_ADDR:?set it to the address of host 0 of replica 0}"
 
-# --- environment of the engine -----------------------------------------------------------------
-export NCCL_MNNVL_ENABLE=1
-export NCCL_CUMEM_ENABLE=1
-export SGLANG_EXPOSE_OWN_ENV_VARS=1
+# --- environment of the engine: kept from this script's own commands ------------------------------
+ENGINE_ENV=(
+  'NCCL_MNNVL_ENABLE=1'  # hardware entry gb300-nvl72
+  'NCCL_CUMEM_ENABLE=1'  # hardware entry gb300-nvl72
+  'SGLANG_EXPOSE_OWN_ENV_VARS=1'  # evidence.instrument
+)
+engine() { env "${ENGINE_ENV[@]}" "$@"; }
 
 # --- preflight: what must hold before anything is started ---------------------------------------
-skipped() { [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* ]] && say "preflight $1: skipped"; }
+KNOWN_CHECKS=,all,profile,engine,gpu,
+skipped() {
+  [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* || ,${CONFIGURATOR_SKIP:-}, == *,all,* ]] && say "preflight $1: skipped"
+}
+
+check_settings() {
+  local name names=()
+  IFS=, read -ra names <<<"${CONFIGURATOR_SKIP:-}"
+  for name in "${names[@]}"; do
+    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, engine, gpu, all"
+  done
+  case ${CONFIGURATOR_CHECK:-enforce} in
+    enforce | warn | skip) ;;
+    *) die "CONFIGURATOR_CHECK is '$CONFIGURATOR_CHECK'; set it to enforce, warn or skip" ;;
+  esac
+}
+
+check_profile() {
+  head -n 1 -- "$HERE/profile.yaml" 2>/dev/null | grep -qF 'launch 1117c4a4dec8ea7b' ||
+    die "$HERE/profile.yaml is missing or of another rendering; copy the whole folder again"
+  say "preflight profile: launch 1117c4a4dec8ea7b"
+}
 
 check_engine() {
   local found wanted=0.5.23
-  found=$(python3 -c 'import importlib.metadata as m; print(m.version("sglang"))' 2>/dev/null) ||
+  found=$(engine python3 -c 'import importlib.metadata as m; print(m.version("sglang"))' 2>/dev/null) ||
     die "sglang is not installed for python3; activate its environment"
   if [[ $found != "$wanted" ]]; then
     die "sglang is $found, the profile is for $wanted: flags differ between versions; install it, or change engine.version"
@@ -43,18 +70,20 @@ check_engine() {
   say "preflight engine: sglang $found"
 }
 
+# A machine may have other GPUs too, for instance one for a display: only the profile's are counted.
 check_gpu() {
-  local names count product='NVIDIA GB300'
+  local names count found product='NVIDIA GB300'
   names=$(nvidia-smi --query-gpu=name --format=csv,noheader) || die "nvidia-smi does not answer; check the driver"
-  count=$(wc -l <<<"$names")
-  ((count >= 4)) || die "$count GPUs here, the profile needs 4 on this host"
-  if grep -qvxF -- "$product" <<<"$names"; then
-    die "GPUs here are $(sort -u <<<"$names" | paste -sd, -), the profile is for $product (CONFIGURATOR_SKIP=gpu leaves this check out)"
-  fi
+  count=$(grep -cxF -- "$product" <<<"$names" || true)
+  found=$(sort <<<"$names" | uniq -c | tr -s ' ' | paste -sd, -)
+  ((count >= 4)) ||
+    die "this host has$found, the profile needs 4 $product (CONFIGURATOR_SKIP=gpu leaves this check out)"
   say "preflight gpu: $count x $product"
 }
 
 preflight() {
+  check_settings
+  skipped profile || check_profile
   skipped engine || check_engine
   skipped gpu || check_gpu
   say "this host must have: "$'an IMEX daemon on every host, and `nvidia-imex-ctl -H -N` reports domain state UP'
@@ -63,10 +92,21 @@ preflight() {
   say "this host must have: "'SGLANG_HOST_IP, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME set per host where it has several networks'
 }
 
-# --- secrets: read here, passed on, never written or shown --------------------------------------
+# --- keys: read here, passed on, never written or shown ------------------------------------------
+# They stand on the command line of the process, where other users of this host can see them.
 read_secrets() {
   SECRET_1=${MUSE_API_KEY:-}
   [[ -n $SECRET_1 ]] || die "variable MUSE_API_KEY is empty; it must hold the key"
+}
+
+# The engine writes its arguments into its log. `tr` makes progress bars lines, so that none is held back.
+without_keys() {
+  trap '' HUP INT TERM
+  stdbuf -o0 tr '\r' '\n' | LC_ALL=C sed -uE '
+    s/(api[_-]key["\x27]?[=:, ]+)\x27([^\x27\\]|\\.)*\x27/\1\x27<redacted>\x27/gI
+    s/(api[_-]key["\x27]?[=:, ]+)"([^"\\]|\\.)*"/\1"<redacted>"/gI
+    s/(api[_-]key\\+["\x27][=:, ]+\\+["\x27])[^"\x27\\]*/\1<redacted>/gI
+    s/(--(admin-)?api-key[= ]+)[^ "\x27]+/\1<redacted>/g'
 }
 
 # --- launch -------------------------------------------------------------------------------------
@@ -98,35 +138,45 @@ launch() {
     --node-rank 1  # this process
     --dist-init-addr "$REPLICA0_HOST0_ADDR:20000"  # this process
   )
-  mkdir -p "$LOG_DIR"
-  # The engine writes its arguments, keys included, into its log.
+  mkdir -p -- "$LOG_DIR"
+  [[ ! -s $LOG ]] || mv -f -- "$LOG" "$LOG.previous"
   (umask 077 && : >"$LOG")
-  setsid "${argv[@]}" >>"$LOG" 2>&1 &
+  setsid env "${ENGINE_ENV[@]}" "${argv[@]}" > >(without_keys >>"$LOG") 2>&1 &
   ENGINE_PID=$!
   say "launched: process group $ENGINE_PID, log $LOG"
+  if [[ ${CONFIGURATOR_FOLLOW:-} == 1 ]]; then
+    tail -n +1 -f --pid="$ENGINE_PID" -- "$LOG" &
+  fi
 }
 
+# The leader has no group of its own for a moment after it is started.
+# shellcheck disable=SC2329  # called by stop_engine
+signal_engine() { kill "-$1" -- "-$ENGINE_PID" 2>/dev/null || kill "-$1" "$ENGINE_PID" 2>/dev/null; }
+
+# Nobody may be reading any more: no failing message keeps the engine from being stopped.
 # shellcheck disable=SC2329  # called by the trap below
 stop_engine() {
-  trap - EXIT INT TERM
-  [[ -n $ENGINE_PID ]] && kill -0 -- "-$ENGINE_PID" 2>/dev/null || return 0
-  say "stopping the engine"
-  kill -TERM -- "-$ENGINE_PID" 2>/dev/null || true
+  trap - EXIT
+  trap '' PIPE
+  [[ -n $ENGINE_PID ]] && signal_engine 0 || return 0
+  trap 'signal_engine KILL || true; exit 137' HUP INT TERM
+  signal_engine TERM || true
+  say "stopping the engine; interrupt once more to kill it" || true
   for _ in {1..60}; do
-    kill -0 -- "-$ENGINE_PID" 2>/dev/null || return 0
+    signal_engine 0 || return 0
     sleep 0.5
   done
-  kill -KILL -- "-$ENGINE_PID" 2>/dev/null || true
+  signal_engine KILL || true
 }
 
-
 trap stop_engine EXIT
+trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
 preflight
-[[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 read_secrets
+[[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 launch
 say "rank 1 runs; rank 0 waits and checks"
 code=0

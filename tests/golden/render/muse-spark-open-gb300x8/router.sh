@@ -13,9 +13,13 @@ die() { say "FAILED: $*" >&2; exit 1; }
 : "${REPLICA0_HOST0_ADDR:?set it to the address of host 0 of replica 0}"
 : "${REPLICA1_HOST0_ADDR:?set it to the address of host 0 of replica 1}"
 
-# --- secrets: read here, passed on, never written or shown --------------------------------------
-SECRET_1=${MUSE_API_KEY:-}
-[[ -n $SECRET_1 ]] || die "variable MUSE_API_KEY is empty; it must hold the key"
+# --- keys: read here, passed on, never written or shown ------------------------------------------
+# They stand on the command line of the process, where other users of this host can see them.
+read_secrets() {
+  SECRET_1=${MUSE_API_KEY:-}
+  [[ -n $SECRET_1 ]] || die "variable MUSE_API_KEY is empty; it must hold the key"
+}
+read_secrets
 
 argv=(
   python3 -m sglang_router.launch_router
