@@ -25,6 +25,9 @@ _CAPTURE = re.compile(
     r"(begin|end)\b(?:.*\bbs=\[([\d, ]*)\])?",
     re.IGNORECASE,
 )
+_DECODE = re.compile(
+    r"Decode batch.*#running-req: (\d{1,9})\b.*\b(?:cuda|cpu) graph: (True|False)", re.IGNORECASE
+)
 
 
 @probe("server-ready", proof_rung="resolved")
@@ -64,9 +67,12 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     """Decode steps (with speculation: target verify steps) replay CUDA graphs.
 
     Proven: the counter of passes grew for graphs and not, or hardly, for eager decoding
-    (executed); or, without metrics, every wished batch size was captured (captured).
+    (executed); or, without metrics, every decode line of the log says so (executed) or every wished
+    batch size was captured (captured).
 
-    Refuted: all counted passes were eager, or a wished batch size was not captured.
+    Refuted: all counted passes were eager, a wished batch size was not captured, the decode lines
+    of a wished batch size or of the profile's concurrency say that it ran eager, or the engine
+    resolved decode graphs to disabled.
 
     Open: both kinds of passes were counted, or neither metrics nor captured sizes are known. The
     gauge `is_cuda_graph` may stay 0 while graphs replay and is not used. Fewer launches a step do
@@ -95,8 +101,45 @@ def decode_cuda_graphs(check: Check) -> Outcome:
             f"{_listed(sizes)}",
             *observations, remedy=f"set --cuda-graph-bs-decode {' '.join(map(str, wished))}",
         )  # fmt: skip
+    lines = list(_decode_lines(replica))
+    observations += [seen for seen, _, _ in lines][:3]
+    eager = _eager_where_needed(check, wished, lines)
+    if eager:
+        return refuted(
+            Rung.EXECUTED, f"decode steps of batch size {_listed(eager)} ran eager",
+            *[seen for seen, size, _ in lines if size in eager][:3], *observations,
+            remedy=f"capture it: --cuda-graph-bs-decode {' '.join(map(str, sorted(eager)))}",
+        )  # fmt: skip
     if passes is not None and sum(passes.values()) > 0:
         return _of_passes(passes, observations, sizes, note)
+    return _without_metrics(replica, lines, observations, sizes, note)
+
+
+_Line = tuple[Observation, int, bool]
+"""A decode line: the observation, the running requests, whether a graph was replayed."""
+
+
+def _eager_where_needed(check: Check, wished: list[int], lines: list[_Line]) -> set[int]:
+    """Batch sizes that must replay graphs, and of which every decode line says that none was."""
+    needed = set(wished)
+    if check.deployment is not None:
+        needed.add(check.deployment.profile.workload.concurrency)
+    replayed = {size for _, size, graph in lines if graph}
+    return ({size for _, size, _ in lines} - replayed) & needed
+
+
+def _without_metrics(
+    replica: Replica, lines: list[_Line], observations: list[Observation], sizes: set[int],
+    note: str,
+) -> Outcome:  # fmt: skip
+    off = _disabled(replica)
+    if off is not None and not any(graph for _, _, graph in lines):
+        return refuted(
+            Rung.RESOLVED, f"the engine resolved {off.subject} to {off.value}", off, *observations,
+            remedy="remove the argument that switches decode graphs off",
+        )  # fmt: skip
+    if lines:
+        return _of_lines(lines, observations, sizes, note)
     if sizes:
         text = f"graphs are captured for batch sizes {_listed(sizes)}{note}"
         return proven(Rung.CAPTURED, f"{text}; no metrics show that they run", *observations)
@@ -122,6 +165,56 @@ def _of_passes(
         return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
     text = f"{share:.0%} of {graph + eager:.0f} decode passes ran eager{sized}{note}"
     return inconclusive(Rung.EXECUTED, text, *observations, remedy=remedy)
+
+
+def _of_lines(
+    lines: list[_Line], observations: list[Observation], sizes: set[int],
+    note: str,
+) -> Outcome:  # fmt: skip
+    """Without metrics: what the decode lines of the log say, one an interval of steps."""
+    eager = {size for _, size, graph in lines if not graph}
+    sized = f", captured for batch sizes {_listed(sizes)}" if sizes else ""
+    if not eager:
+        text = f"all {len(lines)} decode lines say that a graph was replayed{sized}{note}"
+        return proven(Rung.EXECUTED, text, *observations)
+    remedy = "remove --disable-cuda-graph, or capture the batch sizes that occur"
+    if not any(graph for _, _, graph in lines):
+        text = f"all {len(lines)} decode lines say that the steps ran eager"
+        return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
+    text = f"decode lines of batch size {_listed(eager)} say eager, others a graph{sized}{note}"
+    return inconclusive(Rung.EXECUTED, text, *observations, remedy=remedy)
+
+
+def _decode_lines(replica: Replica) -> Iterator[_Line]:
+    """Decode lines of the log: the running requests, and whether a graph was replayed."""
+    for line in replica.log or ():
+        found = _DECODE.search(line.text)
+        if found:
+            graph = found[2].lower() == "true"
+            text = f"{found[1]} requests, graph: {graph}"
+            locator = f"server.log:{line.number}"
+            yield (
+                Observation("log", "decode batch", text, Rung.EXECUTED, locator),
+                int(found[1]),
+                graph,
+            )
+
+
+def _disabled(replica: Replica) -> Observation | None:
+    """The resolved field that switches decode graphs off; None when none does."""
+    info = replica.server_info or replica.server_info_startup or {}
+    config = info.get("cuda_graph_config")
+    decode = config.get("decode") if isinstance(config, dict) else None
+    if isinstance(decode, dict) and decode.get("backend") == "disabled":
+        pointer = "server_info.json#/cuda_graph_config/decode/backend"
+        subject = "cuda_graph_config.decode.backend"
+        return Observation("server_info", subject, "disabled", Rung.RESOLVED, pointer)
+    for field in ("disable_cuda_graph", "disable_decode_cuda_graph"):
+        if info.get(field) is True:
+            return Observation(
+                "server_info", field, True, Rung.RESOLVED, f"server_info.json#/{field}"
+            )
+    return None
 
 
 def _passes(replica: Replica) -> dict[str, float] | None:

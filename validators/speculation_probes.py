@@ -23,14 +23,19 @@ from configurator import (
 
 _ENOUGH = 20
 """Verify steps below which no interval is worth stating."""
+_LINES = 3
+"""Decode lines, each of an interval of steps, that may refute without requests."""
 _USEFUL = 1.1
 """Acceptance length from which drafts do anything at all; 1 is plain decoding."""
 _Z = 1.96
+_WEAK = 1.5
+"""Below this acceptance length no known ratio of verify to decode cost pays."""
 _WILD = 1.5
 """Requests whose acceptance differs by this factor speak of the text, not of the draft."""
 _WITHOUT_MTP = ("gemma", "gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3")
 """Model types that have no prediction layer of their own that could draft."""
-_ACCEPT_LEN = re.compile(r"Decode batch.*accept len: ([\d.]+)")
+_ACCEPT_LEN = re.compile(r"Decode batch.*accept len: ([\d.]+)(?:, accept rate: ([\d.]+))?")
+_SKIPPED = re.compile(r"(\S+) not found in params_dict, skip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class _Count:
     """Sum of squared accepted drafts a step; what the interval needs."""
     reported: float | None
     """spec_accept_length."""
+    contradicted: int | None = None
+    """The count of accepted drafts that the tokens contradict; `correct` follows the tokens."""
 
     @property
     def length(self) -> float:
@@ -89,19 +96,24 @@ def _count(exchange: Exchange, meta: dict[str, Any]) -> _Count | None:
     if steps <= 0:
         return None
     tokens = int(_number(meta, "completion_tokens") or 0)
-    correct = _number(meta, "spec_num_correct_drafts")
-    if correct is None:
-        # Older engines count no drafts; the first token comes from the prefill.
-        correct = max(0, tokens - 1 - steps)
+    counted = _number(meta, "spec_num_correct_drafts")
+    # Older engines count no drafts; the first token comes from the prefill.
+    by_tokens = max(0, tokens - 1 - steps)
+    correct = by_tokens if counted is None else counted
+    # The last step may commit more than was asked for; beyond that, a counter is broken.
+    broken = tokens > 0 and abs(correct - by_tokens) > max(8, 0.25 * (steps + correct))
+    if broken:
+        correct = by_tokens
     histogram = meta.get("spec_correct_drafts_histogram")
-    if isinstance(histogram, list) and all(isinstance(n, int) for n in histogram):
+    whole = isinstance(histogram, list) and all(isinstance(n, int) for n in histogram)
+    if isinstance(histogram, list) and whole and not broken:
         squares = float(sum(i * i * n for i, n in enumerate(histogram)))
     else:
         squares = correct * correct / steps
     return _Count(
         exchange.name, exchange.kind, steps, int(correct),
         int(_number(meta, "spec_num_proposed_drafts") or 0), tokens, squares,
-        _number(meta, "spec_accept_length"),
+        _number(meta, "spec_accept_length"), int(counted or 0) if broken else None,
     )  # fmt: skip
 
 
@@ -189,15 +201,18 @@ def speculative_acceptance(check: Check) -> Outcome:
 
     Refuted: the interval lies at or below 1.1 (executed), below the floor, or /server_info
     resolved `speculative_algorithm` to null. Such a server is healthy and its text is right.
+    Without requests: three decode lines of the log or more, and none above 1.1.
 
-    Open: fewer than 20 verify steps, an interval that holds 1.1 or the floor, or no requests:
-    averages of the log and of /server_info include the warm-up prompt, which is easy to draft.
-    Requests that disagree by half or more (n-gram drafts on repeated text) speak of the text.
+    Open: fewer than 20 verify steps, an interval that holds 1.1 or the floor, one that ends
+    below 1.5 where no floor is stated (a weak draft), counters that contradict the tokens, or no
+    requests: averages of the log and of /server_info include the warm-up prompt, which is easy to
+    draft. Requests that disagree by half or more (n-gram drafts on repeated text) speak of the
+    text.
     """
-    off = _switched_off(check.replica)
-    if off is not None:
-        return off
     counts = _counts(check.replica)
+    off = _switched_off(check.replica)
+    if off is not None and not counts:
+        return off
     if not counts:
         return _without_requests(check.replica)
     observations = _observed(counts)
@@ -212,12 +227,17 @@ def speculative_acceptance(check: Check) -> Outcome:
             *observations, remedy="judge with --level 2, which sends enough",
             conflicts=conflicts, depends_on_text=on_text,
         )  # fmt: skip
+    broken = [count.name for count in counts if count.contradicted is not None]
+    if broken and seen.lower <= (_floor(check)[0] or _USEFUL):
+        return inconclusive(
+            Rung.EXECUTED, f"the counters of {broken[0]} contradict its tokens, which show {seen}",
+            *observations, remedy="use an engine version that counts accepted drafts right",
+            conflicts=conflicts, depends_on_text=on_text,
+        )  # fmt: skip
     if seen.upper <= _USEFUL:
         return refuted(
             Rung.EXECUTED, f"acceptance length {seen}: the drafts are useless", *observations,
-            remedy="check that the draft belongs to this target, that its weights are loaded, "
-            "and that it shares the target's LM head with its scale",
-            conflicts=conflicts,
+            remedy=_USELESS + _skipped(check.replica), conflicts=conflicts,
         )  # fmt: skip
     if seen.lower <= _USEFUL and not wild:
         return inconclusive(
@@ -247,6 +267,21 @@ def _of_the_text(
     )
 
 
+_USELESS = (
+    "check that the draft belongs to this target, that its weights are loaded, and that it shares "
+    "the target's LM head with its scale"
+)
+
+
+def _skipped(replica: Replica) -> str:
+    """A weight that the loader passed over: a draft without weights starts all the same."""
+    for line in replica.log or ():
+        found = _SKIPPED.search(line.text)
+        if found:
+            return f"; server.log:{line.number} says that {found[1]} was not loaded"
+    return ""
+
+
 _TOO_LOW = "drop the mechanism for this workload, or use a draft that fits its text"
 
 
@@ -264,6 +299,12 @@ def _against_floor(
     """Acceptance above 1.1, held against the floor or break-even of the profile."""
     floor, name = _floor(check)
     text = f"acceptance length {seen}"
+    if floor is None and seen.upper < _WEAK:
+        return inconclusive(
+            Rung.EXECUTED, f"{text}: a weak draft, and no floor or break-even is stated",
+            *observations, remedy=f"state acceptance.floor; {_USELESS}{_skipped(check.replica)}",
+            conflicts=conflicts, depends_on_text=bool(foreign),
+        )  # fmt: skip
     if floor is None:
         text += "; no floor or break-even is stated, so whether it pays is open"
         return proven(
@@ -307,12 +348,24 @@ def _spread(replica: Replica, counts: list[_Count]) -> str:
 
 def _log_lengths(replica: Replica) -> list[tuple[int, float]]:
     lines = ((line.number, _ACCEPT_LEN.search(line.text)) for line in replica.log or ())
-    return [(number, float(found[1])) for number, found in lines if found]
+    return [
+        (number, float(found[1]))
+        for number, found in lines
+        # A length of 1 with drafts accepted is a figure of an earlier interval.
+        if found and not (float(found[1]) == 1 and float(found[2] or 0) > 0.05)
+    ]
 
 
 def _conflicts(replica: Replica, counts: list[_Count]) -> Iterator[str]:
     """Where other sources disagree with the requests."""
+    if _switched_off(replica) is not None:
+        yield "/server_info says speculative_algorithm null, but responses count verify steps"
     for count in counts:
+        if count.contradicted is not None:
+            yield (
+                f"{count.name}: {count.contradicted} drafts counted as accepted, but "
+                f"{count.tokens} tokens in {count.steps} verify steps need {count.correct}"
+            )
         ratio = count.tokens / count.steps
         if count.reported is not None and abs(count.reported - ratio) > 0.25 * ratio:
             yield (
@@ -334,11 +387,18 @@ def _conflicts(replica: Replica, counts: list[_Count]) -> Iterator[str]:
 
 
 def _without_requests(replica: Replica) -> Outcome:
-    """Averages include the warm-up: never more than a hint."""
+    """Averages include the warm-up: a hint, unless even with it nothing is accepted."""
+    lengths = _log_lengths(replica)
     observations = [
         Observation("log", "accept len", value, Rung.EXECUTED, f"server.log:{number}")
-        for number, value in _log_lengths(replica)[-3:]
+        for number, value in lengths[-3:]
     ]
+    if len(lengths) >= _LINES and max(value for _, value in lengths) <= _USEFUL:
+        text = f"none of {len(lengths)} decode lines has an accept len above {_USEFUL}"
+        return refuted(
+            Rung.EXECUTED, f"{text}: the drafts are useless", *observations,
+            remedy=_USELESS + _skipped(replica),
+        )  # fmt: skip
     states = (replica.server_info or {}).get("internal_states")
     for index, state in enumerate(states if isinstance(states, list) else []):
         value = state.get("avg_spec_accept_length") if isinstance(state, dict) else None
