@@ -39,6 +39,8 @@ _REMEDY = (
     "without a word"
 )
 
+_DRAFT = "MoE runner of the draft"
+
 _Fact = tuple[Observation, str, str]
 """Observation, the runner it shows, and the fact in words."""
 
@@ -50,8 +52,11 @@ def moe_runner(check: Check) -> Outcome:
     Proven: every MoE layer of the in-engine report was built with it (built), a kernel of it is
     in a trace, or the log says that it ran (executed).
 
-    Refuted: a layer was built with another, which is named; a trace has the kernels of another
-    runner alone; or /server_info resolved another than the wish (resolved).
+    Refuted: a layer of the target was built with another, which is named; a trace has the kernels
+    of another runner alone; or /server_info resolved another than the wish (resolved).
+
+    A draft whose layers were built with another is named as a conflict and refutes nothing: its
+    experts are often not quantized, and the engine then gives it Triton.
 
     Open: /server_info says the wished name, which is only an echo of the flag, or `auto`, which
     stays `auto` for ever. Not applicable where a report lists the layers and none is a MoE layer.
@@ -63,17 +68,24 @@ def moe_runner(check: Check) -> Outcome:
     observations = [fact[0] for fact in facts] + ([echo] if echo else [])
     if not facts and _has_no_experts(replica):
         return not_applicable("the model has no MoE layer", *observations)
-    conflicts = tuple(_conflicts(facts, echo))
+    conflicts = (
+        *_conflicts([fact for fact in facts if fact[0].subject != _DRAFT], echo),
+        *(text for seen, runner, text in facts if seen.subject == _DRAFT and runner != wish),
+    )
     for rung in (Rung.EXECUTED, Rung.BUILT):
         here = [fact for fact in facts if fact[0].rung is rung]
-        against = [text for _, runner, text in here if runner != wish]
+        against = [text for seen, runner, text in here if runner != wish and seen.subject != _DRAFT]
         if against and (rung is Rung.BUILT or not any(runner == wish for _, runner, _ in here)):
             return refuted(
                 rung, f"not {wish}: {'; '.join(dict.fromkeys(against))}", *observations,
                 remedy=_REMEDY, conflicts=conflicts,
             )  # fmt: skip
     for rung in (Rung.EXECUTED, Rung.BUILT):
-        texts = [text for seen, runner, text in facts if runner == wish and seen.rung is rung]
+        texts = [
+            text
+            for seen, runner, text in facts
+            if runner == wish and seen.rung is rung and seen.subject != _DRAFT
+        ]
         if texts:
             return proven(rung, "; ".join(dict.fromkeys(texts)), *observations, conflicts=conflicts)
     if echo is None:
@@ -122,8 +134,8 @@ def _built(replica: Replica) -> Iterator[_Fact]:
                 text = f"{shown}{where} are built with {runner}"
                 yield (
                     Observation(
-                        "report", "MoE runner", runner, Rung.BUILT, report.file, text,
-                        rank=report.rank,
+                        "report", _DRAFT if model.is_draft else "MoE runner", runner, Rung.BUILT,
+                        report.file, text, rank=report.rank,
                     ),
                     runner,
                     text,

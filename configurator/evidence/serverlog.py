@@ -95,6 +95,11 @@ def server_state(
             "failed", phase, reason, remedy or "mend the cause; the log has the traceback",
             f"server.log:{number}",
         )  # fmt: skip
+    if ready and log is None and not answered:
+        return ServerState(
+            "unreachable", "", error or "something answers there, but not with /server_info",
+            "check that the address and the port are the engine's",
+        )  # fmt: skip
     if ready or (ready is None and (answered or phase == "serving")):
         return ServerState("ready", "serving", locator=where)
     if phase == "serving" or (not lines and not answered):

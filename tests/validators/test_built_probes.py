@@ -276,3 +276,17 @@ def test_the_profiles_concurrency_must_be_covered(validators: Validators, librar
     silent = judged(validators, "nvidia-megakernel", log=log(ACTIVE, runs), deployment=deployment)
     assert said(silent) == ("INCONCLUSIVE", "built")
     assert f"active on 1 of {ranks} ranks only" in silent.summary
+
+
+def test_a_draft_on_another_runner_is_named_and_refutes_nothing(validators: Validators) -> None:
+    layer = MoeLayer("model.layers.1", "Mxfp4HummingMoEMethod", "humming")
+    plain = MoeLayer("mtp.layers.0", "UnquantizedFusedMoEMethod", "triton")
+    target = ModelReport("M", False, moe_layers=(layer,))
+    report = Report("tp0.json", 0, "ready", target, (ModelReport("D", True, moe_layers=(plain,)),))
+    outcome = judged(validators, "moe-runner=humming", reports=(report,))
+    assert said(outcome) == ("PROVEN", "built")
+    assert outcome.conflicts == ("1 of 1 MoE layers of the draft are built with triton",)
+    wrong = Report("tp0.json", 0, "ready", ModelReport("M", False, moe_layers=(layer, plain)))
+    outcome = judged(validators, "moe-runner=humming", reports=(wrong,))
+    assert said(outcome) == ("REFUTED", "built")
+    assert "mtp.layers.0" in outcome.summary
