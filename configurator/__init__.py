@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         versions_with,
     )
     from configurator.errors import did_you_mean
+    from configurator.evidence.collect import is_secret, redact_text
     from configurator.evidence.model import (
         Exchange,
         Head,
@@ -71,10 +72,12 @@ _HOME = {
     "catalogue_of": "engine.catalogue",
     "did_you_mean": "errors",
     "inconclusive": "verdicts",
+    "is_secret": "evidence.collect",
     "load_catalogue": "engine.catalogue",
     "not_applicable": "verdicts",
     "probe": "probes",
     "proven": "verdicts",
+    "redact_text": "evidence.collect",
     "refuted": "verdicts",
     "rule": "rules",
     "versions_with": "engine.catalogue",
@@ -107,10 +110,12 @@ __all__ = [
     "catalogue_of",
     "did_you_mean",
     "inconclusive",
+    "is_secret",
     "load_catalogue",
     "not_applicable",
     "probe",
     "proven",
+    "redact_text",
     "refuted",
     "rule",
     "versions_with",

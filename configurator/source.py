@@ -264,6 +264,11 @@ class _Builder:
         if node.tag not in _STR_TAGS:
             raise self._foreign_tag(node)
         text: str = node.value
+        if "\0" in text:
+            raise ConfiguratorError.single(
+                "SCH002", "a value contains a NUL character",
+                "remove it: no program can receive it", _position(self.name, node),
+            )  # fmt: skip
         return text if node.style or node.tag == "!" else _plain(text)
 
     def _foreign_tag(self, node: yaml.Node) -> ConfiguratorError:

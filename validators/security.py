@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from configurator import Deployment, Finding, rule
+from configurator import Deployment, Finding, is_secret, redact_text, rule
 
 _KEYS = {"api-key": "api_key", "admin-api-key": "admin_api_key"}
 
@@ -30,21 +30,32 @@ def secret_written_in_the_profile(deployment: Deployment) -> Iterator[Finding]:
         extends: ling-3.0-flash-spark
         serving: {api_key: {file: /etc/ling/key, env: null}}
     """
-    for name in deployment.profile.extra.args:
-        key = _KEYS.get(name.lstrip("-").replace("_", "-"))
+    for name, value in deployment.profile.extra.args.items():
+        bare = name.lstrip("-").replace("_", "-")
+        key = _KEYS.get(bare) or next(
+            # The engine's parser takes an abbreviation for the whole name.
+            (field for flag, field in _KEYS.items() if flag.startswith(bare) and len(bare) > 3),
+            None,
+        )
         if key:
-            yield Finding(
-                ("extra", "args", name),
-                f"a secret stands in clear in extra.args ({name})",
-                f"write 'serving: {{{key}: {{file: /path/to/key}}}}', or {{env: NAME}}",
-            )
-    for name in deployment.profile.extra.env:
-        if name.upper().endswith(("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")):
-            yield Finding(
-                ("extra", "env", name),
-                f"a secret stands in clear in extra.env ({name})",
-                "set it in the launching environment instead",
-            )
+            remedy = f"write 'serving: {{{key}: {{file: /path/to/key}}}}', or {{env: NAME}}"
+            yield _in_clear("args", name, remedy)
+        elif _looks_secret(bare, value):
+            yield _in_clear("args", name, "keep it out of the profile: a command is seen by all")
+    for name, value in deployment.profile.extra.env.items():
+        if _looks_secret(name, value):
+            yield _in_clear("env", name, "set it in the launching environment instead")
+
+
+def _looks_secret(name: str, value: object) -> bool:
+    """By its name, or by its shape: a token, or a user and password in a URL."""
+    words = value if isinstance(value, list) else [value]
+    return any(is_secret(name, word) or redact_text(str(word)) != str(word) for word in words)
+
+
+def _in_clear(section: str, name: str, remedy: str) -> Finding:
+    fact = f"a secret stands in clear in extra.{section} ({redact_text(name)})"
+    return Finding(("extra", section, name), fact, remedy)
 
 
 @rule(

@@ -28,9 +28,11 @@ _ANSWER_COLOURS = {
 }
 _SHOWN_OBSERVATIONS = 4
 # A value in clear under the key of a secret, which an excerpt must not repeat.
-_SECRET = re.compile(
-    r"""(?i)((?:api[-_]key|token|secret|password)["']?\s*:\s*\[?\s*)([^\s{\[,}\]#][^,}\]#]*)"""
+_KEY = re.compile(
+    r"""(?i)^(.*?(?:api[-_]?ke?y?|(?:hf|auth|access|api)[-_]token|secret\w*|passw(?:or)?d)"""
+    r"""["']?\s*[:=]).*\S.*$"""
 )
+"""A line with the name of a key in it is shown up to there."""
 UNVERIFIED = "unverified: nobody has yet run this composition as a whole"
 
 
@@ -182,7 +184,10 @@ class _Texts:
         self._lines: dict[str, list[str]] = {}
 
     def line(self, position: Position) -> str | None:
-        """The line at `position`; None when it cannot be read."""
+        """The line at `position` without secrets; None when it cannot be read."""
+        # Imported here: only findings with a place pay for the patterns of secrets.
+        from configurator.evidence.collect import redact_text
+
         lines = self._lines.get(position.file)
         if lines is None:
             try:
@@ -192,5 +197,5 @@ class _Texts:
             lines = self._lines[position.file] = text.splitlines()
         if not 0 < position.line <= len(lines):
             return None
-        line = _SECRET.sub(lambda found: found[1] + "*" * len(found[2]), lines[position.line - 1])
+        line = redact_text(_KEY.sub(r"\1 ...", lines[position.line - 1]))
         return "".join(c if c.isprintable() else " " for c in line)[:160]

@@ -80,8 +80,11 @@ def _problem(
     data: Any,
     locate: Callable[[DataPath], Position | None],
 ) -> Problem:
+    # Imported here: only a profile with problems pays for the patterns of secrets.
+    from configurator.evidence.collect import redact_text
+
     kinds = {detail["type"] for detail in details}
-    shown = dotted(path) or "the document"
+    shown = redact_text(dotted(path)) or "the document"
     position = locate(path)
     if "extra_forbidden" in kinds:
         known = field_names(model, path[:-1])
@@ -90,11 +93,11 @@ def _problem(
         )
     if "missing" in kinds:
         return Problem("SCH006", f"{shown!r} is missing", "add it", position)
-    if path and path[-1] in _SECRETS and isinstance(_at(data, path), str):
+    if any(step in _SECRETS for step in path) and isinstance(_at(data, path), str):
         # Never repeat what may be a key: findings end up in logs.
         remedy = "write {file: PATH} or {env: NAME}"
         return Problem("SCH007", f"{shown} is written in clear", remedy, position)
-    value = short(_at(data, path))
+    value = redact_text(short(_at(data, path)))
     # A union reports every member that did not fit: together they say what would.
     wanted = " or ".join(dict.fromkeys(_expected(detail) for detail in details))
     return Problem("SCH007", f"{shown} is {value}", wanted.replace("or should be", "or"), position)
@@ -102,6 +105,8 @@ def _problem(
 
 def _expected(detail: Any) -> str:
     context = detail.get("ctx", {})
+    if "pattern" in context:
+        return f"write it so that it matches {context['pattern']}"
     if "expected" in context:
         return f"use {context['expected']}"
     message: str = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from configurator.schema.base import (
     ApiVersion,
@@ -20,7 +20,20 @@ OnRefuted = Literal["fail", "drop", "warn"]
 OnUnproven = Literal["fail", "warn"]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Port = Annotated[int, Field(ge=1, le=65535)]
+Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:\[][A-Za-z0-9.:%_\[\]-]*$")]
+"""An address or a host name."""
 Overrides = dict[str, object]
+
+
+def _place(path: str) -> str:
+    if path.startswith("~"):
+        raise ValueError("write the whole path: ~ is not expanded")
+    if path.startswith("-") or not path.isprintable() or path != path.strip():
+        raise ValueError("give a path, or the name of a repository")
+    return path
+
+
+CheckpointPath = Annotated[Text, AfterValidator(_place)]
 
 
 class EngineRef(StrictModel):
@@ -58,9 +71,9 @@ class ModelRef(StrictModel):
 
     name: Name
     """An entry of profiles/models/."""
-    path: Text | None = None
+    path: CheckpointPath | None = None
     """Where the checkpoint is on the serving host; default: the entry's repository name."""
-    revision: Text | None = None
+    revision: CheckpointPath | None = None
     """A commit of the repository, so that the same bytes are served every time."""
     overrides: Overrides = {}
     """Values that replace those of the entry, for this deployment only."""
@@ -88,7 +101,7 @@ class DraftRef(StrictModel):
     """The draft is part of the target's checkpoint (NEXTN, MTP)."""
     name: Name | None = None
     """An entry of profiles/models/ with `role: draft`."""
-    path: Text | None = None
+    path: CheckpointPath | None = None
     """Where the draft's checkpoint is; default: the entry's repository name."""
 
     @model_validator(mode="after")
@@ -177,7 +190,7 @@ class SecretRef(StrictModel):
 class Serving(StrictModel):
     """Where and how the server listens."""
 
-    host: Text = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """Address to listen on."""
     port: Port = 30000
     """Port of the first replica; the next on the same host takes the next port."""
@@ -196,7 +209,7 @@ class Router(StrictModel):
     """SGLang's own router."""
     policy: Literal["cache_aware", "round_robin", "random", "power_of_two"] = "cache_aware"
     """How a request chooses its replica."""
-    host: Text = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """Address to listen on."""
     port: Port = 30080
     """Port to listen on."""

@@ -1,0 +1,66 @@
+"""Secrets that a person wrote in clear come out nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from configurator.cli import run
+
+HEAD = """\
+apiVersion: configurator/v1
+kind: Deployment
+name: careless
+extends: ling-3.0-flash-spark
+"""
+CARELESS = {
+    "serving: {api_key: swordfish-1}": "swordfish-1",
+    "serving: {api_key: {env: sk-swordfish}}": "sk-swordfish",
+    "serving: {api_key: {env: swordfish 2}}": "swordfish 2",
+    'extra: {args: {"api-key=sk-abcdefghijklmnopqrstuv": true}}': "sk-abcdefghijklmnopqrstuv",
+    "extra: {args: {api-key: swordfish-3}}": "swordfish-3",
+    "extra: {args: {api-ke: swordfish-4}}": "swordfish-4",
+    "extra: {args: {ssl-keyfile-password: swordfish-5}}": "swordfish-5",
+    "extra: {env: {AWS_SECRET_ACCESS_KEY: swordfish-6}}": "swordfish-6",
+    "extra: {env: {FOO: hf_abcdefghijklmnop}}": "hf_abcdefghijklmnop",
+    'extra: {env: {HTTPS_PROXY: "http://me:swordfish7@proxy:1"}}': "swordfish7",
+}
+
+
+@pytest.mark.parametrize("form", ["terminal", "json"])
+@pytest.mark.parametrize(("line", "secret"), CARELESS.items())
+def test_refused_and_never_repeated(
+    line: str, secret: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"{HEAD}{line}\n")
+    assert run(["validate", str(path), "--format", form]) in (1, 2)
+    captured = capsys.readouterr()
+    assert secret not in captured.out + captured.err
+    assert run(["render", str(path), "-o", str(tmp_path / "out")]) in (1, 2)
+    captured = capsys.readouterr()
+    assert secret not in captured.out + captured.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "fact"),
+    [
+        ("model: {path: ~/models/ling}", "write the whole path: ~ is not expanded"),
+        ("model: {path: -rf}", "give a path, or the name of a repository"),
+        ('model: {path: "a\\nb"}', "give a path, or the name of a repository"),
+        ('serving: {host: "a b"}', "serving.host is 'a b'"),
+        ("serving: {host: --x}", "serving.host is '--x'"),
+        ('description: "a\\0b"', "a value contains a NUL character"),
+    ],
+)
+def test_values_no_launch_could_use(
+    line: str, fact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"{HEAD}{line}\n")
+    assert run(["validate", str(path)]) == 2
+    out = " ".join(capsys.readouterr().out.split())
+    assert fact in out
+    assert f"{path}:5:" in out
