@@ -53,7 +53,11 @@ _CAUSES = (
     ),
 )
 # A stop by SIGTERM (-15) is somebody's wish; every other end of a rank is a death.
-_FATAL = re.compile(r"hit an exception|crashed with exit code (?!-15\b|0\b)")
+_FATAL = re.compile(
+    r"hit an exception|crashed with exit code (?!-15\b|0\b)|Received sigquit from a child process"
+)
+# What the collector says when it saw the death itself.
+_GONE = re.compile(r"process \d+ has exited|the log says the server died")
 _EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*")
 _ARGPARSE = re.compile(r"\S+: error: .+")
 _CHAINED = (
@@ -85,15 +89,17 @@ def server_state(
         ready: what the collector saw; None when nobody looked.
         error: what went wrong when it was asked.
     """
-    lines = log or ()
+    lines = _last_start(log or ())
     death = _death(lines, answered=answered)
     phase, where = _phase(lines)
+    if death is None and not ready and _GONE.search(error):
+        death = error, lines[-1].number if lines else 0
     if death is not None:
         reason, number = death
         remedy = next((text for pattern, text in _CAUSES if pattern.search(reason)), "")
         return ServerState(
-            "failed", phase, reason, remedy or "mend the cause; the log has the traceback",
-            f"server.log:{number}",
+            "failed", phase, reason, remedy or "mend the cause; the end of the log has more",
+            f"server.log:{number}" if number else "",
         )  # fmt: skip
     if ready and log is None and not answered:
         return ServerState(
@@ -110,6 +116,12 @@ def server_state(
     remedy = _WAITING.get(phase, "wait longer (startup.timeout_s), and look at the log")
     reason = f"not ready; the log ends in the phase {phase}" if phase else error or "not ready"
     return ServerState("starting", phase, reason, remedy, where)
+
+
+def _last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:
+    """The lines of the last start: an earlier one may have died in the same file."""
+    starts = [index for index, line in enumerate(lines) if "server_args=" in line.text]
+    return lines[starts[-1] :] if len(starts) > 1 else lines
 
 
 def _phase(lines: Sequence[LogLine]) -> tuple[str, str]:
@@ -134,7 +146,10 @@ def _death(lines: Sequence[LogLine], *, answered: bool) -> tuple[str, int] | Non
         )
     root = _root_exception(lines, start)
     if root is None and fatal is not None:
-        return lines[fatal].text.strip(), lines[fatal].number
+        # Some ranks print their traceback before anybody notices that they are gone.
+        before = _last_traceback(lines[:fatal])
+        root = _root_exception(lines[:fatal], before) if before is not None else None
+        return root or (lines[fatal].text.strip(), lines[fatal].number)
     return root
 
 

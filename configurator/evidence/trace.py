@@ -33,7 +33,8 @@ def read_trace(path: Path) -> Trace:
     """
     data = load(path)
     raw = data.get("traceEvents") if isinstance(data, dict) else data
-    events = [e for e in raw or [] if isinstance(e, dict) and isinstance(e.get("name"), str)]
+    listed = raw if isinstance(raw, list) else []
+    events = [e for e in listed if isinstance(e, dict) and isinstance(e.get("name"), str)]
     kernels = [event for event in events if event.get("cat") == "kernel"]
     return Trace(str(path.name), _by_name(kernels), _steps(events, kernels))
 
@@ -47,14 +48,14 @@ def _by_name(kernels: Iterable[dict[str, Any]]) -> tuple[Kernel, ...]:
 
 
 def _steps(events: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> tuple[TraceStep, ...]:
-    launched: dict[object, list[dict[str, Any]]] = defaultdict(list)
+    launched: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for kernel in kernels:
         launched[_correlation(kernel)].append(kernel)
-    calls: dict[object, list[tuple[float, dict[str, Any]]]] = defaultdict(list)
+    calls: dict[str, list[tuple[float, dict[str, Any]]]] = defaultdict(list)
     for event in events:
         runtime = event.get("cat") in ("cuda_runtime", "cuda_driver")
         if runtime and _LAUNCH.match(event["name"]):
-            calls[event.get("tid")].append((_number(event.get("ts")), event))
+            calls[str(event.get("tid"))].append((_number(event.get("ts")), event))
     for thread in calls.values():
         thread.sort(key=lambda call: call[0])
     kinds: dict[str, list[list[dict[str, Any]]]] = defaultdict(list)
@@ -63,7 +64,7 @@ def _steps(events: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> tuple
         if kind:
             start = _number(event.get("ts"))
             end = start + _number(event.get("dur"))
-            kinds[kind].append(_within(calls.get(event.get("tid"), []), start, end))
+            kinds[kind].append(_within(calls.get(str(event.get("tid")), []), start, end))
     return tuple(_step(kind, steps, launched) for kind, steps in sorted(kinds.items()))
 
 
@@ -81,7 +82,7 @@ def _within(
 
 
 def _step(
-    kind: str, steps: list[list[dict[str, Any]]], launched: dict[object, list[dict[str, Any]]]
+    kind: str, steps: list[list[dict[str, Any]]], launched: dict[str, list[dict[str, Any]]]
 ) -> TraceStep:
     calls = [call for step in steps for call in step]
     kernels = [kernel for call in calls for kernel in launched.get(_correlation(call), [])]
@@ -103,9 +104,9 @@ def _last_gemm(kernels: list[dict[str, Any]]) -> str:
     return next((n for n in names if _GEMM.search(n) and not _NOT_HEAD.search(n)), "")
 
 
-def _correlation(event: dict[str, Any]) -> object:
+def _correlation(event: dict[str, Any]) -> str:
     args = event.get("args")
-    return args.get("correlation") if isinstance(args, dict) else None
+    return str(args.get("correlation")) if isinstance(args, dict) else ""
 
 
 def _number(value: Any) -> float:

@@ -1,0 +1,181 @@
+"""The server's log: its lines, how far the start got, and the cause of an end."""
+
+from __future__ import annotations
+
+import pytest
+
+from configurator.evidence.model import ServerState
+from configurator.evidence.serverlog import parse_log, server_state
+
+READY = "[2026-01-01 00:00:09] The server is fired up and ready to roll!"
+WRAPPED = """[2026-01-01 00:00:05] Capture target verify CUDA graph begin.
+[2026-01-01 00:00:06] Scheduler hit an exception: Traceback (most recent call last):
+  File "logits_processor.py", line 785, in _compute
+    logits = torch.matmul(hidden.to(weight.dtype), weight.T)
+NotImplementedError: "addmm_cuda" not implemented for 'Float8_e4m3fn'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "scheduler.py", line 1, in run
+Exception: Capture cuda graph failed: "addmm_cuda" not implemented for 'Float8_e4m3fn'
+Possible solutions:
+1. set --mem-fraction-static to a smaller value
+
+[2026-01-01 00:00:07] Received sigquit from a child process. It usually means the child failed."""
+
+
+def state(
+    log: str | None, *, answered: bool = False, ready: bool | None = False, error: str = ""
+) -> ServerState:
+    lines = None if log is None else parse_log(log)
+    return server_state(lines, answered=answered, ready=ready, error=error)
+
+
+def test_of_a_progress_bar_the_end_is_kept() -> None:
+    lines = parse_log("begin\r\n 0%|  | 0/2\r 50%|# | 1/2\r100%|##| 2/2\nend\n\n")
+    assert [(line.number, line.text) for line in lines] == [
+        (1, "begin"), (2, "100%|##| 2/2"), (3, "end"),
+    ]  # fmt: skip
+
+
+def test_text_on_the_line_of_a_progress_bar_is_kept() -> None:
+    (text, bar) = parse_log(" 0%|  | 0/2\r[2026-01-01] a warning\r100%|##| 2/2")
+    assert (text.text, bar.text) == ("[2026-01-01] a warning", "100%|##| 2/2")
+
+
+def test_the_first_exception_of_a_chain_is_the_cause() -> None:
+    found = state(WRAPPED)
+    assert found.state == "failed"
+    assert found.phase == "capturing CUDA graphs"
+    assert found.reason == "NotImplementedError: \"addmm_cuda\" not implemented for 'Float8_e4m3fn'"
+    assert found.locator == "server.log:5"
+    assert "without its method and scale" in found.remedy
+    assert "false lead" in found.remedy
+
+
+def test_an_exception_kills_a_server_that_was_ready() -> None:
+    found = state(f"{READY}\n{WRAPPED}", answered=True, ready=True)
+    assert (found.state, found.locator) == ("failed", "server.log:6")
+
+
+@pytest.mark.parametrize(
+    ("log", "reason", "remedy"),
+    [
+        (
+            "Scheduler hit an exception: Traceback (most recent call last):\n"
+            "AttributeError: 'BailingMoeV2Config' object has no attribute 'kv_lora_rank'\n"
+            "[2026-01-01 00:00:07] Received sigquit from a child process.",
+            "AttributeError: 'BailingMoeV2Config' object has no attribute 'kv_lora_rank'",
+            "MLA",
+        ),
+        (
+            "Traceback (most recent call last):\nRuntimeError: probe refused this profile",
+            "RuntimeError: probe refused this profile",
+            "the end of the log",
+        ),
+        (
+            "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n"
+            "[2026-01-01 00:00:07] Received sigquit from a child process.",
+            "KeyError: 'a'",
+            "the end of the log",
+        ),
+        (
+            "Scheduler hit an exception: Traceback (most recent call last):\n"
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+            "memory.mem_fraction_static",
+        ),
+        (
+            "usage: launch_server.py [-h]\nlaunch_server.py: error: unrecognized arguments: --x",
+            "launch_server.py: error: unrecognized arguments: --x",
+            "configurator validate",
+        ),
+        (
+            "[2026-01-01 00:00:07] Process 12 (rank 0) crashed with exit code -9. Cleaning up.",
+            "[2026-01-01 00:00:07] Process 12 (rank 0) crashed with exit code -9. Cleaning up.",
+            "the end of the log",
+        ),
+        (
+            "Scheduler hit an exception: Traceback (most recent call last):\n"
+            "RuntimeError: --enable-nvidia-megakernel cannot run this setup:\n"
+            "  - the GPU is no B200\n  - pp_size is 2\n[2026-01-01 00:00:07] bye",
+            "RuntimeError: --enable-nvidia-megakernel cannot run this setup: "
+            "- the GPU is no B200 - pp_size is 2",
+            "change what the listed reasons name",
+        ),
+    ],
+)
+def test_why_a_server_failed(log: str, reason: str, remedy: str) -> None:
+    found = state(log)
+    assert found.state == "failed"
+    assert found.reason == reason
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "phase", "remedy"),
+    [
+        ("Load weight begin. avail mem=139 GB", "loading weights", "startup.timeout_s"),
+        ("Running FlashInfer autotune...", "FlashInfer autotune", "tunes for minutes"),
+        (
+            "Entering DeepGEMM JIT Pre-Compile session.",
+            "DeepGEMM pre-compile",
+            "SGLANG_JIT_DEEPGEMM_PRECOMPILE=0",
+        ),
+    ],
+)
+def test_a_server_that_is_still_starting(line: str, phase: str, remedy: str) -> None:
+    found = state(f"first\n[2026-01-01 00:00:01] {line}\nlast")
+    assert (found.state, found.phase, found.locator) == ("starting", phase, "server.log:2")
+    assert phase in found.reason
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "Traceback (most recent call last):\n  File x\nConnectionError: freeze_gc was refused",
+        "[2026-01-01 00:00:10] hook failed: Traceback (most recent call last):\nValueError: no",
+        "[2026-01-01 00:00:10] Process 12 crashed with exit code -15. Triggering SIGQUIT for "
+        "cleanup...\n[2026-01-01 00:00:10] SIGQUIT received. signum=None, frame=None.",
+    ],
+)
+def test_tracebacks_of_a_server_that_serves_are_harmless(harmless: str) -> None:
+    assert state(f"{READY}\n{harmless}", answered=True, ready=True).state == "ready"
+    assert state(f"{harmless}\n{READY}", answered=True, ready=True).state == "ready"
+
+
+def test_an_earlier_start_in_the_same_log_does_not_count() -> None:
+    again = f"server_args=ServerArgs()\n{WRAPPED}\nserver_args=ServerArgs()\n"
+    assert state(again + READY, answered=True, ready=True).state == "ready"
+    assert state(again + "Load weight begin.").phase == "loading weights"
+
+
+def test_a_process_that_is_gone_has_failed_whatever_its_log_says() -> None:
+    found = state("Load weight begin.\nno more", error="process 7 has exited")
+    assert (found.state, found.reason) == ("failed", "process 7 has exited")
+    assert found.locator == "server.log:2"
+    assert state(None, error="process 7 has exited").state == "failed"
+    assert state(None, error="process 7 has exited").locator == ""
+
+
+@pytest.mark.parametrize(
+    ("log", "answered", "ready", "expected"),
+    [
+        (None, False, False, "unreachable"),
+        (READY, False, False, "unreachable"),
+        (READY, False, None, "ready"),
+        (None, True, None, "ready"),
+        (None, True, True, "ready"),
+        (None, False, True, "unreachable"),
+        (None, True, False, "starting"),
+        ("", False, False, "unreachable"),
+    ],
+)
+def test_state_without_a_death(
+    log: str | None, answered: bool, ready: bool | None, expected: str
+) -> None:
+    found = state(log, answered=answered, ready=ready, error="Connection refused")
+    assert found.state == expected
+    assert found.reason == ("Connection refused" if expected != "ready" else "")

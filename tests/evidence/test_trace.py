@@ -1,0 +1,147 @@
+"""Traces: launches and kernels a step, the LM head's kernel; small literal ones, then real ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configurator.errors import ConfiguratorError
+from configurator.evidence.model import Trace, TraceStep
+from configurator.evidence.trace import read_trace
+
+RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
+
+
+def event(cat: str, name: str, ts: float, dur: float = 1, **more: Any) -> dict[str, Any]:
+    correlation = more.pop("correlation", None)
+    args = {"correlation": correlation} if correlation is not None else {}
+    return {"cat": cat, "name": name, "ts": ts, "dur": dur, "tid": 1, "args": args, **more}
+
+
+def summarize(tmp_path: Path, *events: dict[str, Any]) -> Trace:
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"traceEvents": list(events)}).encode()))
+    return read_trace(path)
+
+
+def test_kernels_of_a_graph_count_for_the_step_that_launched_it(tmp_path: Path) -> None:
+    trace = summarize(
+        tmp_path,
+        event("user_annotation", "step[DECODE bs=1]", 0, 10),
+        event("cuda_runtime", "cudaLaunchKernel", 1, correlation=1),
+        event("cuda_runtime", "cudaGraphLaunch", 2, correlation=2),
+        event("cuda_runtime", "cudaMemcpyAsync", 3, correlation=3),
+        # Another thread, and after the step: neither is the step's.
+        event("cuda_driver", "cuLaunchKernelEx", 4, correlation=4, tid=2),
+        event("cuda_driver", "cuLaunchKernelEx", 11, correlation=5),
+        # The GPU runs them later than the annotation's time, and not in the file's order.
+        event("kernel", "nvjet_sm90_tst_64x8", 33, 4, correlation=2),
+        event("kernel", "triton_add", 30, 2, correlation=1),
+        event("kernel", "nvjet_sm90_tst_64x8", 31, 2, correlation=2),
+        event("kernel", "sampling", 38, 2, correlation=2),
+        event("kernel", "later_gemm", 50, 1, correlation=5),
+    )
+    assert trace.file == "a.trace.json.gz"
+    assert trace.steps == (TraceStep("DECODE", 1, 2, 1, 4, "nvjet_sm90_tst_64x8"),)
+    (first, *_) = trace.kernels
+    assert (first.name, first.count, first.mean_us) == ("nvjet_sm90_tst_64x8", 2, 3.0)
+
+
+def test_a_mean_over_steps_of_one_kind(tmp_path: Path) -> None:
+    trace = summarize(
+        tmp_path,
+        event("user_annotation", "draft", 0, 10),
+        event("user_annotation", "draft", 20, 10),
+        event("user_annotation", "draft_extend", 40, 10),
+        event("user_annotation", "draftsman", 60, 10),
+        event("gpu_user_annotation", "step[DECODE bs=1]", 60, 10),
+        *(event("cuda_runtime", "cudaLaunchKernelExC", ts) for ts in (1, 2, 21)),
+    )
+    assert [(s.kind, s.steps, s.launches, s.kernels) for s in trace.steps] == [
+        ("draft", 2, 1.5, 0), ("draft_extend", 1, 0, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("nvjet_sm90_qqtst_256x8_128x6_2x1_v_bz_TNT", True),
+        ("void cutlass::device_kernel<GemmUniversal>", True),
+        ("deep_gemm::sm90_fp8_gemm_1d2d_impl", True),
+        ("_matmul_kernel", True),
+        ("fused_moe_kernel", False),
+        ("flash_fwd_splitkv_gemm", False),
+        ("rmsnorm", False),
+    ],
+)
+def test_which_kernel_can_be_the_head(tmp_path: Path, name: str, head: bool) -> None:
+    trace = summarize(
+        tmp_path,
+        event("user_annotation", "step[DECODE bs=1]", 0, 10),
+        event("cuda_runtime", "cudaLaunchKernel", 1, correlation=1),
+        event("kernel", name, 3, correlation=1),
+    )
+    assert trace.steps[0].last_gemm == (name if head else "")
+
+
+@pytest.mark.parametrize("data", [[], {}, {"traceEvents": None}, {"traceEvents": 5}, None, "x"])
+def test_a_trace_without_events(tmp_path: Path, data: Any) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(data))
+    assert read_trace(path) == Trace("a.json", ())
+
+
+def test_events_of_an_odd_shape_are_survived(tmp_path: Path) -> None:
+    odd: list[Any] = [None, 5, {}, {"name": None}, {"name": "step[DECODE", "cat": []}]
+    odd.append(event("kernel", "k", 1, correlation=[1], tid=[2]))
+    odd.append({"cat": "kernel", "name": "k", "dur": "long", "args": 7})
+    odd.append({"cat": "user_annotation", "name": "step[DECODE bs=1]", "ts": None, "tid": {}})
+    odd.append({"cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": {}, "args": None})
+    trace = summarize(tmp_path, *odd)
+    assert [(k.name, k.count) for k in trace.kernels] == [("k", 2)]
+    assert [step.kind for step in trace.steps] == ["DECODE"]
+
+
+def test_a_broken_trace_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(b"no gzip")
+    with pytest.raises(ConfiguratorError, match=r"EVD002 .*a\.trace\.json\.gz"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "launches", "graphs", "kernels"),
+    [
+        ("h200/dense_default", "DECODE", 5, 1, 52),
+        ("h200/moe_triton", "DECODE", 5, 1, 40),
+        ("h200/moe_deep_gemm_bf16", "DECODE", 5, 1, 60),
+        ("h200/nextn_good", "TARGET_VERIFY", 3, 1, 48),
+        ("h200/nextn_good", "DRAFT_EXTEND_V2", 38, 0, 38),
+    ],
+)
+def test_steps_of_real_servers(
+    case: str, kind: str, launches: float, graphs: float, kernels: float
+) -> None:
+    (path,) = (RECORDINGS / case / "trace").iterdir()
+    step = next(step for step in read_trace(path).steps if step.kind == kind)
+    assert (step.launches, step.graph_launches, step.kernels) == (launches, graphs, kernels)
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "head"),
+    [
+        # --quantization fp8 leaves the head in BF16.
+        ("h200/dense_fp8", "DECODE", "nvjet_sm90_tst_"),
+        ("fp8head/bf16_nextn", "TARGET_VERIFY", "nvjet_sm90_tst_"),
+        ("fp8head/fp8_module_shared", "TARGET_VERIFY", "nvjet_sm90_qqtst_"),
+        ("fp8head/fp8_module_shared", "draft_extend", "nvjet_sm90_qqtst_"),
+    ],
+)
+def test_the_heads_kernel_of_real_servers(case: str, kind: str, head: str) -> None:
+    (path,) = (RECORDINGS / case / "trace").iterdir()
+    step = next(step for step in read_trace(path).steps if step.kind == kind)
+    assert step.last_gemm.startswith(head)
