@@ -54,7 +54,7 @@ def _format_1(directory: Path) -> Evidence:
     missing = [
         f"replica-{entry.get('index')}/{name}"
         for entry in entries
-        for name in entry.get("files") or []
+        for name in _list(entry.get("files"))
         if not _is_there(directory / f"replica-{entry.get('index')}" / str(name))
     ]
     if missing:
@@ -65,6 +65,10 @@ def _format_1(directory: Path) -> Evidence:
     return Evidence(
         str(directory), tuple(_collected(directory, entry) for entry in entries), manifest
     )
+
+
+def _list(data: Json) -> list[Json]:
+    return data if isinstance(data, list) else []
 
 
 def _is_there(path: Path) -> bool:

@@ -63,5 +63,8 @@ def environment_of(case: dict[str, Any]) -> dict[str, str] | None:
     """The variables that the rig set beyond its own."""
     env = case.get("env")
     if isinstance(env, str):
-        env = json.loads(env) if env.startswith("{") else None
+        try:
+            env = json.loads(env)
+        except ValueError:
+            return None
     return {str(k): str(v) for k, v in env.items()} if isinstance(env, dict) else None

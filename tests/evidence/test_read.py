@@ -1,0 +1,141 @@
+"""Reading evidence: both layouts, what is missing, what is broken, values of an odd type."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configurator.errors import ConfiguratorError
+from configurator.evidence.read import read_evidence, requested_of
+
+
+def write(folder: Path, **files: Any) -> Path:
+    """A folder of files; `__` in a name stands for the dot, values that are no text are JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in files.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder
+
+
+def collected(tmp_path: Path, entry: dict[str, Any] | None = None, **files: Any) -> Path:
+    """A directory of format 1 with one replica."""
+    write(tmp_path / "replica-0", **files)
+    replicas = [{"index": 0, "ready": True, **(entry or {})}]
+    return write(tmp_path, manifest__json={"format": 1, "replicas": replicas})
+
+
+def test_a_collected_directory(tmp_path: Path) -> None:
+    directory = collected(
+        tmp_path,
+        {"environment": {"SGLANG_X": 1}, "files": ["server_info.json"]},
+        server_info__json={"version": "0.5.23", "launch_command": "serve --tp 2 --enable-metrics"},
+        metrics__txt='sglang:cuda_graph_passes_total{mode="decode_none"} 3\nbroken line\n',
+        server__log="one\ntwo",
+    )
+    exchange = {"path": "/generate", "status": 200, "kind": "easy", "response": {"text": "a"}}
+    write(tmp_path / "replica-0" / "requests", a__json=exchange, b__json=[1])
+    replica = read_evidence(directory).replicas[0]
+    assert (replica.state.state, replica.version) == ("ready", "0.5.23")
+    assert replica.requested == {"tp": "2", "enable_metrics": True}
+    assert replica.environment == {"SGLANG_X": "1"}
+    assert replica.metrics is not None
+    assert replica.metrics[0].labels == {"mode": "decode_none"}
+    assert [line.text for line in replica.log or ()] == ["one", "two"]
+    first, second = replica.exchanges
+    assert (first.name, first.kind, first.response) == ("requests/a.json", "easy", {"text": "a"})
+    assert (second.status, second.kind, second.response) == (0, "unknown", None)
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    replica = read_evidence(collected(tmp_path)).replicas[0]
+    assert (replica.server_info, replica.metrics, replica.log) == (None, None, None)
+    assert (replica.exchanges, replica.reports, replica.traces) == ((), (), ())
+
+
+def test_a_recording_and_its_packed_files(tmp_path: Path) -> None:
+    case = {"cmd": "serve --api-key verysecret --tp 1", "ready_s": 3, "env": "{broken"}
+    write(tmp_path, case__json=case, generate_bs2__json=[{"meta_info": {}}, {"meta_info": {}}])
+    (tmp_path / "server_info.json.gz").write_bytes(gzip.compress(b'{"version": "0.5.17"}'))
+    replica = read_evidence(tmp_path).replicas[0]
+    assert (replica.version, replica.state.state, replica.environment) == ("0.5.17", "ready", None)
+    assert [e.name for e in replica.exchanges] == ["generate_bs2.json#/0", "generate_bs2.json#/1"]
+    assert "verysecret" not in replica.command
+
+
+@pytest.mark.parametrize(
+    ("files", "code", "fact"),
+    [
+        ({}, "EVD001", "no manifest.json"),
+        ({"manifest__json": "{"}, "EVD002", "manifest.json is not JSON"),
+        ({"manifest__json": [1]}, "EVD004", "format None"),
+        ({"manifest__json": {"format": 2, "replicas": [{}]}}, "EVD004", "format 2"),
+        ({"manifest__json": {"format": 1, "replicas": []}}, "EVD004", "names no replica"),
+        (
+            {"manifest__json": {"format": 1, "replicas": [{"index": 0, "files": ["server.log"]}]}},
+            "EVD003",
+            "lacks replica-0/server.log",
+        ),
+        ({"case__json": {}, "server_info__json": "<html>"}, "EVD002", "server_info.json is not"),
+    ],
+)
+def test_what_cannot_be_used(tmp_path: Path, files: dict[str, Any], code: str, fact: str) -> None:
+    with pytest.raises(ConfiguratorError) as caught:
+        read_evidence(write(tmp_path, **files))
+    problem = caught.value.problems[0]
+    assert problem.code == code
+    assert fact in problem.message
+    assert problem.remedy
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfiguratorError, match=r"EVD001 .*not a directory"):
+        read_evidence(tmp_path / "nowhere")
+
+
+def test_a_packed_file_that_is_cut(tmp_path: Path) -> None:
+    write(tmp_path, case__json={})
+    packed = gzip.compress(b'{"a": "' + bytes(range(32, 91)) * 9 + b'"}')
+    (tmp_path / "server_info.json.gz").write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(ConfiguratorError, match=r"EVD002 .*server_info\.json cannot be read"):
+        read_evidence(tmp_path)
+
+
+ODD = (None, 5, -1.5, "x", [], [None], {}, {"a": [1]}, True)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_values_of_an_odd_type_are_survived(tmp_path: Path, odd: Any) -> None:
+    files = [] if odd == [None] else odd
+    directory = collected(
+        tmp_path, {"files": files, "environment": odd, "ready": odd, "error": odd},
+        server_info__json=json.dumps(odd), model_info__json=json.dumps(odd),
+        loads__json=json.dumps(odd),
+    )  # fmt: skip
+    write(directory / "replica-0" / "requests", a__json=json.dumps(odd))
+    write(directory / "replica-0" / "reports", r__json={"target": {"lm_head": odd}, "rank": odd})
+    events = [{"name": "k", "cat": "kernel", "dur": odd, "args": {"correlation": odd}}, odd]
+    write(directory / "replica-0" / "trace", a__json={"traceEvents": events})
+    write(directory / "replica-0" / "trace", b__json={"traceEvents": odd})
+    replica = read_evidence(directory).replicas[0]
+    assert [kernel.name for kernel in replica.traces[0].kernels] == ["k"]
+    assert replica.traces[1].kernels == ()
+    assert replica.reports[0].rank is None
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("serve --tp=2 --tp 4", {"tp": "4"}),
+        ("serve --cuda-graph-bs 1 2 4 --x", {"cuda_graph_bs": ["1", "2", "4"], "x": True}),
+        ("serve --json '{\"a\": 1}'", {"json": '{"a": 1}'}),
+        ("serve --open 'quote", {"open": "'quote"}),
+        ("", {}),
+    ],
+)
+def test_arguments_of_a_command(command: str, arguments: dict[str, Any]) -> None:
+    assert requested_of(command) == arguments
