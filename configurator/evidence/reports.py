@@ -7,6 +7,7 @@ an unexpected type becomes None: a report must never stop a judgement.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from configurator.evidence.model import Head, ModelReport, MoeLayer, Report, Sha
 _EARLY = "after_head_sharing"
 # Stages in the order in which a start goes through them.
 _ORDER = {_EARLY: 0, "ready": 1}
+_STAGE_IN_NAME = re.compile(r"-(?:early|ready)(?=[-.])")
 
 
 def parse_report(file: str, data: Any) -> Report | None:
@@ -51,7 +53,7 @@ def latest(reports: Iterable[Report]) -> tuple[Report, ...]:
         key = (
             (report.rank, str(place.get("pp_rank")), str(place.get("dp_rank")))
             if report.rank is not None
-            else report.file
+            else _STAGE_IN_NAME.sub("", report.file)
         )
         kept = best.get(key)
         if kept is None or _ORDER.get(report.stage, 1) >= _ORDER.get(kept.stage, 1):
