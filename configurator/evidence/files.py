@@ -31,6 +31,17 @@ def read_text(path: Path) -> str | None:
     return None if raw is None else raw.decode("utf-8", "replace")
 
 
+def exists(path: Path) -> bool:
+    """Whether the file is there, plain or gzipped."""
+    return path.is_file() or path.with_name(f"{path.name}.gz").is_file()
+
+
+def find(folder: Path, pattern: str) -> list[Path]:
+    """The files of `folder` that match, sorted, each once and without the `.gz` of packed ones."""
+    packed = (path.with_suffix("") for path in folder.glob(f"{pattern}.gz"))
+    return sorted({*folder.glob(pattern), *packed})
+
+
 def load(path: Path) -> Json:
     """The JSON of a file; None when it is not there.
 

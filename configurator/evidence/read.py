@@ -9,7 +9,7 @@ from typing import Any
 from configurator.errors import ConfiguratorError
 from configurator.evidence import recording
 from configurator.evidence.collect import redact_text
-from configurator.evidence.files import load, read_text
+from configurator.evidence.files import exists, find, load, read_text
 from configurator.evidence.metrics import parse_metrics
 from configurator.evidence.model import Evidence, Exchange, Json, Replica, Report, Sample, Trace
 from configurator.evidence.reports import latest, parse_report
@@ -30,9 +30,9 @@ def read_evidence(directory: Path) -> Evidence:
         raise ConfiguratorError.single(
             "EVD001", f"{directory} is not a directory", "give a directory that `check -o` wrote"
         )
-    if (directory / "manifest.json").exists():
+    if exists(directory / "manifest.json"):
         return _format_1(directory)
-    if (directory / "case.json").exists():
+    if exists(directory / "case.json"):
         return Evidence(str(directory), (_recorded(directory),))
     raise ConfiguratorError.single(
         "EVD001", f"{directory} has no manifest.json",
@@ -55,7 +55,7 @@ def _format_1(directory: Path) -> Evidence:
         f"replica-{entry.get('index')}/{name}"
         for entry in entries
         for name in _list(entry.get("files"))
-        if not _is_there(directory / f"replica-{entry.get('index')}" / str(name))
+        if not exists(directory / f"replica-{entry.get('index')}" / str(name))
     ]
     if missing:
         raise ConfiguratorError.single(
@@ -71,19 +71,12 @@ def _list(data: Json) -> list[Json]:
     return data if isinstance(data, list) else []
 
 
-def _is_there(path: Path) -> bool:
-    return path.is_file() or path.with_name(f"{path.name}.gz").is_file()
-
-
 def _collected(directory: Path, entry: dict[str, Any]) -> Replica:
     index = entry.get("index")
     folder = directory / f"replica-{index}"
     environment = entry.get("environment")
     exchanges = tuple(
-        _exchange(
-            path.name.removesuffix(".gz"), load(path.with_name(path.name.removesuffix(".gz")))
-        )
-        for path in sorted((folder / "requests").glob("*.json*"))
+        _exchange(path.name, load(path)) for path in find(folder / "requests", "*.json")
     )
     return _replica(
         folder,
@@ -94,7 +87,7 @@ def _collected(directory: Path, entry: dict[str, Any]) -> Replica:
         command="",
         environment=environment if isinstance(environment, dict) else None,
         exchanges=exchanges,
-        reports=sorted((folder / "reports").glob("*.json*")),
+        reports=find(folder / "reports", "*.json"),
     )
 
 
@@ -178,16 +171,16 @@ def _metrics(path: Path) -> tuple[Sample, ...] | None:
 def _reports(folder: Path, paths: list[Path]) -> tuple[Report, ...]:
     found = []
     for path in paths:
-        name = str(path.relative_to(folder)).removesuffix(".gz")
-        report = parse_report(name, load(folder / name))
+        report = parse_report(str(path.relative_to(folder)), load(path))
         if report is not None:
             found.append(report)
     return latest(found)
 
 
 def _traces(folder: Path) -> tuple[Trace, ...]:
-    paths = [*folder.glob("trace/*.json*"), *folder.glob("*.trace.json*")]
-    return tuple(read_trace(path) for path in sorted(paths))
+    patterns = ("trace/*.json", "trace/*.json.gz", "*.trace.json", "*.trace.json.gz")
+    paths = sorted(path for pattern in patterns for path in folder.glob(pattern))
+    return tuple(read_trace(path) for path in paths)
 
 
 def requested_of(command: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from configurator.evidence.files import load, read_text
+from configurator.evidence.files import find, load, read_text
 from configurator.evidence.model import Exchange, Json
 
 
@@ -29,7 +29,7 @@ def ready_of(case: dict[str, Any]) -> bool:
 def exchanges_of(folder: Path) -> tuple[Exchange, ...]:
     """Every response to /generate; the profiled ones last, as they were sent."""
     found = []
-    for path in sorted(folder.glob("generate_*.json")):
+    for path in find(folder, "generate_*.json"):
         data: Json = load(path)
         responses = data if isinstance(data, list) else [data]
         for index, response in enumerate(_flatten(responses)):
@@ -50,7 +50,7 @@ def _flatten(responses: list[Json]) -> list[dict[str, Any]]:
 
 def report_paths(folder: Path) -> list[Path]:
     """In-engine reports, in the order in which they were written."""
-    return [*sorted(folder.glob("probe-*.json")), *sorted(folder.glob("plugin/*.json"))]
+    return [*find(folder, "probe-*.json"), *find(folder, "plugin/*.json")]
 
 
 def log_of(folder: Path) -> str | None:

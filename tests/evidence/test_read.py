@@ -67,6 +67,36 @@ def test_a_recording_and_its_packed_files(tmp_path: Path) -> None:
     assert "verysecret" not in replica.command
 
 
+def test_every_file_may_be_packed(tmp_path: Path) -> None:
+    plain = collected(tmp_path / "plain", {"files": ["server.log"]}, server__log="")
+    replica = plain / "replica-0"
+    (replica / "server.log").write_bytes(b"\xff one")
+    write(replica / "requests", a__json={"kind": "profile"}, b__json={"kind": "easy"})
+    write(replica / "reports", a__json={"target": {}, "rank": {"tp_rank": 3}})
+    write(replica / "trace", a__json={"traceEvents": []})
+    before = read_evidence(plain).replicas[0]
+    for path in [path for path in plain.rglob("*") if path.is_file()]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    after = read_evidence(plain).replicas[0]
+    assert after.exchanges == before.exchanges
+    assert [exchange.kind for exchange in after.exchanges] == ["profile", "easy"]
+    assert after.reports == before.reports
+    assert [report.rank for report in after.reports] == [3]
+    assert [trace.file for trace in after.traces] == ["a.json.gz"]
+    assert after.log == before.log
+    assert [line.text for line in after.log or ()] == ["\ufffd one"]
+
+
+def test_packed_responses_of_a_recording(tmp_path: Path) -> None:
+    write(tmp_path, case__json={"ready": True, "cmd": "serve"})
+    (tmp_path / "generate_bs1.json.gz").write_bytes(gzip.compress(b'{"meta_info": {}}'))
+    (exchange,) = read_evidence(tmp_path).replicas[0].exchanges
+    assert (exchange.name, exchange.path, exchange.kind) == (
+        "generate_bs1.json", "/generate", "unknown",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("files", "code", "fact"),
     [
@@ -105,7 +135,7 @@ def test_a_packed_file_that_is_cut(tmp_path: Path) -> None:
         read_evidence(tmp_path)
 
 
-ODD = (None, 5, -1.5, "x", [], [None], {}, {"a": [1]}, True)
+ODD: tuple[Any, ...] = (None, 5, -1.5, "x", [], [None], {}, {"a": [1]}, True)
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
