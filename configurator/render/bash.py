@@ -110,7 +110,7 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
     secrets = _secrets(process)
     hardware = deployment.hardware
     listen = profile.router.host if process.role == "router" and profile.router else None
-    host = listen or profile.serving.host
+    host = (listen or profile.serving.host).strip("[]")
     local = "127.0.0.1" if host in _ANY_ADDRESS else host
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
     checkpoints = _checkpoints(deployment)

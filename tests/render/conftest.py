@@ -1,6 +1,8 @@
-"""Values that break careless quoting."""
+"""Values that break careless quoting, and a port."""
 
 from __future__ import annotations
+
+import socket
 
 import pytest
 
@@ -37,3 +39,12 @@ HOSTILE = [
 def hostile() -> list[str]:
     """Words that must arrive byte for byte."""
     return HOSTILE
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
