@@ -45,7 +45,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *args): pass
 port = int(sys.argv[sys.argv.index("--port") + 1])
 threading.Timer(120, lambda: os._exit(9)).start()  # whatever becomes of the test
-server = http.server.HTTPServer(("127.0.0.1", port), Handler)
+if mode == "recorded":
+    from configurator.demo.server import RecordedServer, _handler, recording
+    recorded = RecordedServer(recording("healthy"))
+    print(recorded.log.read_text(), flush=True)
+    Handler = _handler(recorded)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
 if mode == "end":
     threading.Timer(4, lambda: os._exit(5)).start()
 server.serve_forever()
@@ -57,13 +62,13 @@ sys.exit(int(os.environ.get("STUB_CHECK", "0")))
 """
 
 
-def rendered(tmp_path: Path, extra: str, base: str = "") -> Path:
+def rendered(tmp_path: Path, extra: str, base: str = "", gpus: int = 1) -> Path:
     """The output folder of a small profile on the `cpu` machine with `extra` added."""
     profile = tmp_path / "p.yaml"
     profile.write_text(
         base
         or "apiVersion: configurator/v1\nkind: Deployment\nname: stub\nengine: {version: 0.5.23}\n"
-        "hardware: {name: cpu, gpus: 1}\n"
+        f"hardware: {{name: cpu, gpus: {gpus}}}\n"
         + ("" if "model:" in extra else "model: {name: qwen3-8b}\n")
         + extra
     )
@@ -88,9 +93,11 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     }
 
 
-def launch(out: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+def launch(
+    out: Path, env: dict[str, str], script: str = "replica0-host0.sh"
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        ["bash", str(out / "replica0-host0.sh")],
+        ["bash", str(out / script)],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -64,8 +64,14 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         text = template.render(**shared, **_context(deployment, process))
         files.append(RenderedFile(script_name(process), text, executable=True))
     files.append(RenderedFile("profile.yaml", _profile(deployment)))
+    told = [
+        (script_name(process), [address.variable for address in _addresses(process)])
+        for process in deployment.processes
+    ]
     start = environment.get_template("START.md.j2").render(
-        **shared, scripts=[(script_name(p), p) for p in deployment.processes]
+        **shared,
+        scripts=[(script_name(process), process) for process in deployment.processes],
+        addresses=[(name, variables) for name, variables in told if variables],
     )
     files.append(RenderedFile("START.md", start))
     return tuple(files)
@@ -127,7 +133,7 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "process": process,
         "lines": list(_lines(deployment, process, secrets)),
         "secrets": list(secrets.values()),
-        "addresses": list(_addresses(deployment, process)),
+        "addresses": list(_addresses(process)),
         "env": list(_variables(deployment, process)),
         "checks": [name for name, wanted in checks.items() if wanted],
         "engine_version": deployment.engine.version,
@@ -169,7 +175,7 @@ def _secrets(process: Process) -> dict[tuple[str | None, str | None], Secret]:
     return found
 
 
-def _addresses(deployment: Deployment, process: Process) -> Iterator[Address]:
+def _addresses(process: Process) -> Iterator[Address]:
     """Variables for the hosts that this process must know; none when all is on one host."""
     seen = set()
     for word in process.argv:

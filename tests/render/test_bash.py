@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from stand_in import LIBRARY, shellcheck
+from stand_in import LIBRARY, rendered, shellcheck
 
 from configurator.content import ROOT
 from configurator.render import TARGETS, write
@@ -56,3 +56,27 @@ def test_the_profile_beside_the_scripts_launches_the_same(tmp_path: Path) -> Non
         again = resolve(*LIBRARY.profile(str(out / "profile.yaml")), LIBRARY)
         assert again.processes == deployment.processes
         assert again.expectations == deployment.expectations
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:30000"),
+        ("0.0.0.0", "http://127.0.0.1:30000"),
+        ("::", "http://127.0.0.1:30000"),
+        ("192.0.2.7", "http://192.0.2.7:30000"),
+        ("fd00::7", "http://'[fd00::7]':30000"),
+        ("[fd00::7]", "http://'[fd00::7]':30000"),
+    ],
+)
+def test_the_script_asks_where_the_server_listens(tmp_path: Path, host: str, url: str) -> None:
+    text = (rendered(tmp_path, f"serving: {{host: '{host}'}}\n") / "replica0-host0.sh").read_text()
+    assert f"\nURL={url}\n" in text
+
+
+def test_only_scripts_that_need_an_address_are_said_to(tmp_path: Path) -> None:
+    apart = rendered(tmp_path, "topology: {replicas: 2}\n", gpus=2) / "START.md"
+    assert "ADDR" not in apart.read_text()
+    router = (GOLDEN / "muse-spark-open-gb300x8" / "START.md").read_text()
+    assert "- `router.sh`: `REPLICA0_HOST0_ADDR`, `REPLICA1_HOST0_ADDR`" in router
+    assert "`replica0-host0.sh`: `" not in router

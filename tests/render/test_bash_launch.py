@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,23 @@ def test_the_checker_may_be_a_command_with_arguments_or_have_spaces(
         printed, _ = process.communicate(timeout=60)
         assert process.returncode == 5, printed
         assert "self-check: good" in printed
+
+
+def test_the_real_checker_stops_a_server_that_was_started_otherwise(
+    tmp_path: Path, free_port: int
+) -> None:
+    """Replica 1 of 2, and behind its port a recording of another model's server."""
+    extra = f"serving: {{port: {free_port}}}\ntopology: {{replicas: 2}}\n"
+    out = rendered(tmp_path, extra, gpus=2)
+    checker = f"{sys.executable} -m configurator"
+    env = environment(tmp_path, STUB_MODE="recorded", CONFIGURATOR=checker, LC_ALL="C.UTF-8")
+    printed, _ = launch(out, env, "replica1-host0.sh").communicate(timeout=120)
+    assert "REFUTED        requested-equals-resolved" in printed
+    assert "model_path: asked Qwen/Qwen3-8B, resolved models/" in printed
+    assert "stopped: the launch is not what the profile asks for" in printed
+    assert not alive(int(str(seen(tmp_path)["pid"])))
+    (evidence,) = (out / "log").glob("evidence-*")
+    assert (evidence / "replica-1" / "server_info.json").is_file()
 
 
 @pytest.mark.parametrize("code", ["2", "3"])
