@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from functools import lru_cache
 
 from configurator import Deployment, Finding, is_secret, redact_text, rule
 
@@ -50,7 +51,13 @@ def secret_written_in_the_profile(deployment: Deployment) -> Iterator[Finding]:
 def _looks_secret(name: str, value: object) -> bool:
     """By its name, or by its shape: a token, or a user and password in a URL."""
     words = value if isinstance(value, list) else [value]
-    return any(is_secret(name, word) or redact_text(str(word)) != str(word) for word in words)
+    return any(_is_one(name, word) for word in words if isinstance(word, str))
+
+
+# Profiles of one fleet repeat the same arguments, and the patterns are slow.
+@lru_cache(maxsize=1024)
+def _is_one(name: str, word: str) -> bool:
+    return is_secret(name, word) or redact_text(word) != word
 
 
 def _in_clear(section: str, name: str, remedy: str) -> Finding:
