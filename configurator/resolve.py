@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
+from configurator.assemble import arguments, environment, last_wins, processes_of
 from configurator.content import Library
 from configurator.deployment import Deployment, Expectation, Mechanism
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
-from configurator.launch import arguments, environment, last_wins, processes_of
 from configurator.layers import Layers
 from configurator.schema.base import Scalar, short
 from configurator.schema.content import Engine, EvidenceOf, Hardware, Kernel, Model, Option

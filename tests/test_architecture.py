@@ -12,11 +12,11 @@ from configurator.content import ROOT
 PACKAGE = ROOT / "configurator"
 
 FLOORS = [
-    {"errors", "verdicts", "__init__"},
+    {"errors", "verdicts", "words", "__init__"},
     {"source", "evidence.collect", "evidence.model"},
     {"layers", "schema.base", "schema.profile", "schema.content", "schema"},
     {"deployment", "content", "engine.catalogue"},
-    {"rules", "probes", "launch", "resolve"},
+    {"rules", "probes", "launch", "assemble", "resolve"},
     {"loader"},
     {"validate", "judge", "pages", "json_schema"},
     {"report", "report.terminal", "report.json_report"},

@@ -38,6 +38,10 @@ class Flag:
     nargs: str | None = None
     deprecated: str | None = None
     """What the engine says to use instead; empty when it says nothing."""
+    required: bool = False
+    """The parser refuses a command line without it."""
+    refused: bool = False
+    """The parser knows it only to refuse it, with `deprecated` as the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,12 +260,15 @@ def _pack(catalogues: Iterable[Catalogue]) -> dict[str, Any]:
     return {"format": FORMAT, "versions": versions, **packed}
 
 
+_UNSAID = (("note", ""), ("required", False), ("refused", False))
+
+
 def _lean(record: Flag | Variable | Retired) -> dict[str, Any]:
     """Fields that say something; the others have their defaults when read."""
     return {
         key: value
         for key, value in asdict(record).items()
-        if value not in (None, ()) and (key, value) != ("note", "")
+        if value not in (None, ()) and (key, value) not in _UNSAID
     }
 
 

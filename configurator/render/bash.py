@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from configurator import __version__
+from configurator.assemble import LAUNCH, arg_words
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
-from configurator.launch import LAUNCH, arg_words
 from configurator.render.files import MARK, RenderedFile, fingerprint
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
