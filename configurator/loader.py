@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from configurator.probes import Probe
 
 Wanted = Literal["all", "rules", "probes"]
-_MARKS = {"rules": b"@rule(", "probes": b"@probe("}
+_MARKS = {"rules": (b"@rule(", b"@launch_rule("), "probes": (b"@probe(",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,11 @@ def _holds(path: Path, wanted: Wanted) -> bool:
     if wanted == "all":
         return True
     text = path.read_bytes()
-    return _MARKS[wanted] in text or not any(mark in text for mark in _MARKS.values())
+    return _has(text, wanted) or not any(_has(text, kind) for kind in _MARKS)
+
+
+def _has(text: bytes, kind: str) -> bool:
+    return any(mark in text for mark in _MARKS[kind])
 
 
 def _declared(module: ModuleType) -> Iterator[Rule | Probe]:

@@ -9,6 +9,7 @@ from typing import Literal
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
+from configurator.launch import Launch, launch_of
 from configurator.layers import Layers
 from configurator.loader import Validators
 from configurator.resolve import resolve
@@ -92,16 +93,20 @@ def judge(deployment: Deployment, validators: Validators) -> tuple[Diagnostic, .
     layers = deployment.layers
     suppressions = Suppressions(layers)
     findings = list(_idle_nulls(layers))
+    launch = launch_of(deployment)
     for rule in validators.rules.values():
-        findings += _run(rule, deployment, suppressions)
+        subject = launch if rule.subject == "launch" else deployment
+        findings += _run(rule, subject, deployment, suppressions)
     for severity, problem in suppressions.problems(validators.rules):
         findings.append(_from_problem(problem, severity))
     return _sorted(findings)
 
 
-def _run(rule: Rule, deployment: Deployment, suppressions: Suppressions) -> Iterator[Diagnostic]:
+def _run(
+    rule: Rule, subject: Deployment | Launch, deployment: Deployment, suppressions: Suppressions
+) -> Iterator[Diagnostic]:
     try:
-        for found in rule.check(deployment):
+        for found in rule.check(subject):
             position = deployment.locate(found.path)
             yield Diagnostic(
                 rule.code,

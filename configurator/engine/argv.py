@@ -7,10 +7,8 @@ the rules: Lib/argparse.py of CPython 3.12.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from configurator.engine.catalogue import Catalogue, Flag, Resolution
@@ -75,3 +73,17 @@ class Parsed:
     def last(self, name: str) -> Option | None:
         """The option that counts: of several the last wins."""
         return next((o for o in reversed(self.options) if o.canonical == name), None)
+
+
+def parse(
+    words: Sequence[str], catalogue: Catalogue | None, unknown: frozenset[int] = frozenset()
+) -> Parsed:
+    """Read a command line.
+
+    Args:
+        words: the engine's arguments, without the program.
+        catalogue: the options of the engine; None reads options without judging them.
+        unknown: indexes of words whose text is known only where it runs; their values are not
+            judged.
+    """
+    return _Reader(words, catalogue, unknown).read()

@@ -1,0 +1,1 @@
+"""Launch commands that people already have: shell scripts, docker, compose, Kubernetes, systemd."""
