@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         load_catalogue,
         versions_with,
     )
+    from configurator.engine.releases import before, since
     from configurator.errors import did_you_mean
     from configurator.evidence.collect import is_secret, redact_text
     from configurator.evidence.model import (
@@ -81,6 +82,7 @@ _HOME = {
     "Rung": "verdicts",
     "Tensor": "checkpoint",
     "Trace": "evidence.model",
+    "before": "engine.releases",
     "catalogue_of": "engine.catalogue",
     "did_you_mean": "errors",
     "inconclusive": "verdicts",
@@ -93,6 +95,7 @@ _HOME = {
     "redact_text": "evidence.collect",
     "refuted": "verdicts",
     "rule": "rules",
+    "since": "engine.releases",
     "versions_with": "engine.catalogue",
 }
 
@@ -129,6 +132,7 @@ __all__ = [
     "Rung",
     "Tensor",
     "Trace",
+    "before",
     "catalogue_of",
     "did_you_mean",
     "inconclusive",
@@ -141,6 +145,7 @@ __all__ = [
     "redact_text",
     "refuted",
     "rule",
+    "since",
     "versions_with",
 ]
 
