@@ -1,0 +1,531 @@
+"""Resolve launch arguments with the engine's own code, on any machine, for any GPU.
+
+Runs under the engine's Python, not ours: `python child.py FD TIMEOUT`. Reads one launch a line on
+stdin, writes one result a line to the file descriptor FD, for the engine prints to stdout. Only the
+standard library is imported here; the engine is, when the process starts.
+
+The process warms up once, as a CPU machine, and forks for every launch: the engine keeps platform
+facts and variables for as long as a process lives, so no launch may see what another one left.
+In the fork torch says which GPU it is. Nothing is downloaded, and no program is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import importlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import logging
+import os
+import re
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import types
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+STOOD_IN = ("triton", "torchvision", "sgl_kernel", "flashinfer", "deep_gemm", "pynvml")
+"""Packages of GPU machines that reading arguments imports and never calls."""
+
+_NETWORK = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo")
+_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
+_QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+_WARM_UP = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 512,
+    "max_position_embeddings": 2048,
+    "torch_dtype": "bfloat16",
+}
+_LATE = (
+    "sglang.srt.layers.quantization",
+    "sglang.srt.configs.model_config",
+    "sglang.srt.arg_groups.pipeline",
+    "sglang.srt.speculative.spec_info",
+    "sglang.srt.sampling.watermarking.core",
+)
+"""What resolution imports late; importing it once saves every fork from it."""
+
+
+class NoNetwork(OSError):
+    """Reading arguments tried to reach another machine."""
+
+
+class StandIn(RuntimeError):
+    """Something of a package that is not here was really used."""
+
+
+class _Thing:
+    """Whatever a stand-in package is asked for: decorates, is called, is looked into."""
+
+    def __init__(self, *_args: Any, **_options: Any) -> None: ...
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return args[0] if len(args) == 1 and callable(args[0]) and not options else _Thing()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Thing()
+
+    def __getitem__(self, key: Any) -> Any:
+        return _Thing()
+
+    def __index__(self) -> int:
+        raise StandIn("a number of a package that is not installed here")
+
+
+class _Package(types.ModuleType):
+    __path__: list[str] = []  # noqa: RUF012
+    __version__ = "0.0.0"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        thing: Any = _Thing()
+        if name[:1].isupper():
+            thing = type(name, (_Thing,), {"__module__": self.__name__})
+        setattr(self, name, thing)
+        return thing
+
+
+class _Finder:
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+
+    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
+        if name.split(".")[0] in self.names:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        return None
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        return _Package(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None: ...
+
+
+def stand_in() -> list[str]:
+    """Give packages that cannot be imported here an empty body; their names."""
+    with contextlib.suppress(Exception):
+        known = importlib.import_module("transformers.utils.import_utils")
+        # It must see what is really installed, and keeps what it saw.
+        for name in ("is_torchvision_available", "is_torchvision_v2_available"):
+            getattr(known, name, lambda: None)()
+    names = [name for name in STOOD_IN if not _importable(name)]
+    sys.meta_path.insert(0, _Finder(names))  # type: ignore[arg-type]
+    return names
+
+
+def _importable(name: str) -> bool:
+    """It is there, and its libraries are too: kernels of a GPU often are not."""
+    if importlib.util.find_spec(name) is None:
+        return False
+    before = set(sys.modules)
+    try:
+        importlib.import_module(name)
+    except Exception:
+        for new in set(sys.modules) - before:
+            if new.split(".")[0] == name:
+                del sys.modules[new]
+        return False
+    return True
+
+
+def no_network(event: str, _args: tuple[Any, ...]) -> None:
+    """Audit hook: no other machine is reached."""
+    if event in _NETWORK:
+        raise NoNetwork(f"no network while arguments are read ({event})")
+
+
+def no_programs(event: str, args: tuple[Any, ...]) -> None:
+    """Audit hook: programs look as if they were not installed."""
+    if event in _PROGRAMS:
+        raise FileNotFoundError(2, "no program is started while arguments are read", str(args[0]))
+
+
+class Log(list[str]):
+    """Warnings of the engine, whatever handlers its logging has."""
+
+    def listen(self) -> None:
+        """Hear every record from now on."""
+        make = logging.getLogRecordFactory()
+
+        def hear(*args: Any, **options: Any) -> logging.LogRecord:
+            record = make(*args, **options)
+            if record.levelno >= logging.WARNING and record.name.split(".")[0] == "sglang":
+                self.append(_uncoloured(record.getMessage()))
+            return record
+
+        logging.setLogRecordFactory(hear)
+        warnings.showwarning = self._show  # type: ignore[assignment]
+
+    def _show(self, message: Any, _category: Any, filename: str, *_rest: Any) -> None:
+        if "/sglang/" in filename:
+            self.append(_uncoloured(str(message)))
+
+
+def _uncoloured(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+class Engine:
+    """The imported engine, as it stands before any launch."""
+
+    def __init__(self) -> None:
+        self.stood_in = stand_in()
+        self.arguments: Any = importlib.import_module("sglang.srt.server_args")
+        self.torch: Any = importlib.import_module("torch")
+        self.version = str(importlib.import_module("importlib.metadata").version("sglang"))
+        for name in _LATE:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+
+    def warm_up(self) -> None:
+        """Import what resolving imports, while the machine is still a CPU: import-time branches
+        for GPUs would load kernels."""
+        before = dict(os.environ)
+        with model_directory(_WARM_UP) as model:
+            self.resolve(["--model-path", model, "--device", "cpu"])
+        # The engine sets variables of its own, and would take them for a person's in a launch.
+        os.environ.clear()
+        os.environ.update(before)
+        # Collected pages would be copied into every fork.
+        gc.collect()
+        gc.freeze()
+
+    def resolve(self, argv: Sequence[str]) -> Any:
+        """The engine's arguments, resolved and checked as its launcher does."""
+        args = self.arguments.prepare_server_args(list(argv))
+        if hasattr(args, "resolve_once"):
+            args.resolve_once()
+        args.check_server_args()
+        return args
+
+    def asked(self, argv: Sequence[str]) -> tuple[dict[str, Any], dict[str, list[str]]]:
+        """What the arguments set: values by destination, and the spellings of each."""
+        import argparse
+
+        parser = argparse.ArgumentParser(prog="sglang serve")
+        self.arguments.ServerArgs.add_cli_args(parser)
+        spellings: dict[str, list[str]] = {}
+        for action in parser._actions:
+            # Without defaults only what was asked for is left.
+            action.default = argparse.SUPPRESS
+            named = str(getattr(action, "new_flag", None) or "").lstrip("-").replace("-", "_")
+            for destination in {action.dest, named} - {"", argparse.SUPPRESS}:
+                spellings.setdefault(destination, []).extend(action.option_strings)
+        values = vars(parser.parse_args(list(argv)))
+        return values, {name: spellings.get(name, []) for name in values}
+
+    def pretend(self, gpu: dict[str, Any]) -> None:
+        """Make this process believe in a GPU: torch says so, and every fact is asked for anew."""
+        from_arch = str(gpu["arch"]).removeprefix("sm_").rstrip("abcdef")
+        capability = (int(from_arch[:-1]), int(from_arch[-1]))
+        memory = int(float(gpu["memory_gb"]) * 1e9)
+        properties = types.SimpleNamespace(
+            name=gpu.get("product") or "NVIDIA",
+            major=capability[0],
+            minor=capability[1],
+            total_memory=memory,
+            multi_processor_count=int(gpu.get("sms") or 132),
+        )
+        answers: dict[str, Any] = {
+            "is_available": True,
+            "is_initialized": True,
+            "device_count": int(gpu.get("gpus_per_host") or 1),
+            "current_device": 0,
+            "get_device_name": properties.name,
+            "get_device_capability": capability,
+            "get_device_properties": properties,
+            "mem_get_info": (memory, memory),
+        }
+        for name, answer in answers.items():
+            setattr(self.torch.cuda, name, _constant(answer))
+        self.torch.version.cuda = "13.0"
+        self._forget(memory)
+
+    def _forget(self, memory: int) -> None:
+        """Drop what the engine's modules remember of the machine they were imported on."""
+        common: Any = importlib.import_module("sglang.srt.utils.common")
+        instead = {
+            # MiB; the engine asks a program of the driver.
+            getattr(common, "get_nvgpu_memory_capacity", None): _constant(memory // 10**6),
+            getattr(common, "is_mnnvl_fabric_device", None): _constant(
+                any(word in self.torch.cuda.get_device_name() for word in ("GB200", "GB300"))
+            ),
+        }
+        instead.pop(None, None)
+        modules = [m for n, m in list(sys.modules.items()) if n.split(".")[0] == "sglang"]
+        for module in modules:
+            for name, value in list(vars(module).items()):
+                if isinstance(value, types.FunctionType | type(_remembering)) and value in instead:
+                    setattr(module, name, instead[value])
+                elif isinstance(value, type(_remembering)):
+                    value.cache_clear()
+        for module in modules:
+            self._reset_constants(module, common)
+
+    def _reset_constants(self, module: Any, common: Any) -> None:
+        for name, value in list(vars(module).items()):
+            probe = getattr(common, name[1:], None) if name.startswith("_is_") else None
+            if isinstance(value, bool) and callable(probe):
+                setattr(module, name, bool(probe()))
+            elif name == "_current_platform":
+                setattr(module, name, None)
+
+
+def _constant(answer: Any) -> Any:
+    return lambda *_args, **_options: answer
+
+
+_remembering = importlib.import_module("functools").lru_cache(lambda: None)
+
+
+@contextlib.contextmanager
+def model_directory(config: dict[str, Any], rest: Path | None = None) -> Iterator[str]:
+    """A directory with this config.json and, of `rest`, all files but code."""
+    with tempfile.TemporaryDirectory(prefix="oracle-model-") as directory:
+        for path in rest.iterdir() if rest else ():
+            if path.suffix != ".py" and path.name != "config.json":
+                (Path(directory) / path.name).symlink_to(path.resolve())
+        (Path(directory) / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        yield directory
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    return json.loads(json.dumps(value, default=_text))
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    return getattr(value, "value", None) or str(value)
+
+
+class Reading:
+    """One launch, judged in a process of its own."""
+
+    def __init__(self, engine: Engine, launch: dict[str, Any]) -> None:
+        self.engine = engine
+        self.launch = launch
+        self.log = Log()
+        self.notes: list[str] = []
+        self.replaced: dict[str, str] = {}
+
+    def result(self) -> dict[str, Any]:
+        """What becomes of the launch."""
+        sys.addaudithook(no_programs)
+        os.environ.update({k: v for k, v in self.launch["env"].items() if v is not None} | _QUIET)
+        self.log.listen()
+        with contextlib.ExitStack() as stack:
+            found = self._judge(stack)
+        found = {"warnings": list(dict.fromkeys(self.log)), "notes": self.notes, **found}
+        text = json.dumps(found)
+        for directory, path in self.replaced.items():
+            text = text.replace(directory, path.replace("\\", "\\\\").replace('"', '\\"'))
+        return {**json.loads(text), "id": self.launch["id"], "version": self.engine.version}
+
+    def _judge(self, stack: contextlib.ExitStack) -> dict[str, Any]:
+        errors = io.StringIO()
+        stack.enter_context(contextlib.redirect_stderr(errors))
+        argv = list(self.launch["argv"])
+        try:
+            environ = sys.modules.get("sglang.srt.environ")
+            getattr(environ, "_handle_deprecated_envs", lambda: None)()
+            values, spellings = self.engine.asked(argv)
+        except SystemExit as end:
+            return self._stopped(end, errors.getvalue())
+        except Exception as error:
+            return self._refused(error)
+        missing = self._model(values, stack, argv)
+        if missing:
+            return {"state": "skipped", "error": missing}
+        try:
+            self._machine()
+            args = self.engine.resolve(argv)
+        except SystemExit as end:
+            return self._stopped(end, errors.getvalue())
+        except Exception as error:
+            return self._refused(error)
+        return {"state": "resolved", **self._resolved(args, values), "spellings": spellings}
+
+    def _machine(self) -> None:
+        gpu = self.launch.get("gpu")
+        if gpu and gpu.get("arch") != "cpu":
+            self.engine.pretend(gpu)
+
+    def _model(
+        self, values: dict[str, Any], stack: contextlib.ExitStack, argv: list[str]
+    ) -> str | None:
+        """Put model directories in place; why that cannot be, else None."""
+        for name, option, given in (
+            ("model_path", "--model-path", self.launch.get("config")),
+            ("speculative_draft_model_path", "--speculative-draft-model-path",
+             self.launch.get("draft_config")),
+        ):
+            path = values.get(name) or (self.launch.get(name) if name == "model_path" else None)
+            if path is None or path.lower() in ("none", "dummy"):
+                continue
+            local = Path(path)
+            config = given
+            if (local / "config.json").is_file():
+                config = json.loads((local / "config.json").read_text(encoding="utf-8"))
+                if not config.pop("auto_map", None):
+                    continue
+                self.notes.append(f"{path}: its own code is not run")
+            elif config is None:
+                return f"{option} {path} is no directory with a config.json on this machine"
+            else:
+                self.notes.append(f"{path}: only its config was given, not its files")
+            rest = local if local.is_dir() else None
+            directory = stack.enter_context(model_directory(config, rest))
+            self.replaced[directory] = path
+            argv += [option, directory]
+        return None
+
+    def _resolved(self, args: Any, values: dict[str, Any]) -> dict[str, Any]:
+        whole = args.resolved_dict() if hasattr(args, "resolved_dict") else vars(args)
+        whole = {name: plain(value) for name, value in whole.items()}
+        decided: dict[str, str] = {}
+        for source, fields in getattr(args, "_resolved_overrides", None) or ():
+            decided.update(dict.fromkeys(fields, str(source)))
+        return {
+            "resolved": whole,
+            "asked": {name: plain(value) for name, value in values.items()},
+            "decided_by": {name: by for name, by in decided.items() if name in values},
+        }
+
+    def _stopped(self, end: SystemExit, said: str) -> dict[str, Any]:
+        lines = [line for line in said.splitlines() if line.strip()]
+        if end.code in (0, None):
+            return {"state": "skipped", "error": "these arguments print something and end"}
+        message = lines[-1] if lines else f"ends with {end.code}"
+        return {
+            "state": "refused",
+            "error": message.split(": error: ")[-1],
+            "where": "the engine's argument parser",
+        }
+
+    def _refused(self, error: Exception) -> dict[str, Any]:
+        frames = traceback.extract_tb(error.__traceback__)
+        ours = [f for f in frames if "/sglang/" in f.filename]
+        at = ours[-1] if ours else frames[-1]
+        place = f"sglang/{at.filename.split('/sglang/')[-1]}:{at.lineno}"
+        message = f"{type(error).__name__}: {error}".strip().removesuffix(":")
+        if _of_this_machine(error, frames[-1].filename):
+            message = f"it cannot be told on this machine: {message}"
+            return {"state": "skipped", "error": message, "where": place}
+        return {"state": "refused", "error": message, "where": place}
+
+
+def _of_this_machine(error: BaseException | None, file: str) -> bool:
+    """The error comes from where we run, not from what was asked for."""
+    while error is not None:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if names & {"ImportError", "PackageNotFoundError", "NoNetwork", "StandIn"}:
+            return True
+        if names & {"OfflineModeIsEnabled", "LocalEntryNotFoundError", "RepositoryNotFoundError"}:
+            return True
+        error = error.__cause__ or error.__context__
+    return "/torch/cuda/" in file
+
+
+def apart(reading: Reading, timeout: float) -> dict[str, Any]:
+    """The result of a launch from a fork, within `timeout` seconds."""
+    read, write = os.pipe()
+    process = os.fork()
+    if process == 0:
+        with contextlib.suppress(BaseException):
+            os.close(read)
+            try:
+                found = reading.result()
+            except BaseException:
+                last = traceback.format_exc()
+                found = {"state": "crashed", "error": last.strip().splitlines()[-1]}
+            with os.fdopen(write, "w", encoding="utf-8") as out:
+                json.dump(found, out)
+        os._exit(0)
+    os.close(write)
+    text = _all_of(read, process, timeout)
+    status = os.waitpid(process, 0)[1]
+    basis = {"id": reading.launch["id"], "version": reading.engine.version, "warnings": []}
+    if text is None:
+        return {**basis, "state": "crashed", "error": f"no answer within {timeout:g} s"}
+    try:
+        return {**basis, **json.loads(text)}
+    except ValueError:
+        by = f"signal {status & 127}" if status & 127 else f"exit status {status >> 8}"
+        return {**basis, "state": "crashed", "error": f"the engine's process died by {by}"}
+
+
+def _all_of(read: int, process: int, timeout: float) -> str | None:
+    """What the fork writes; None, and the fork is killed, when it takes too long."""
+    ends = time.monotonic() + timeout
+    parts: list[bytes] = []
+    try:
+        while select.select([read], [], [], max(0.0, ends - time.monotonic()))[0]:
+            part = os.read(read, 65536)
+            if not part:
+                return b"".join(parts).decode(errors="replace")
+            parts.append(part)
+        os.kill(process, signal.SIGKILL)
+        return None
+    finally:
+        os.close(read)
+
+
+def main(out: Any, timeout: float) -> int:
+    """Start, say so, and judge every launch of stdin."""
+
+    def say(found: dict[str, Any]) -> None:
+        out.write(json.dumps(found) + "\n")
+        out.flush()
+
+    started = time.monotonic()
+    os.environ.update(_QUIET)
+    sys.addaudithook(no_network)
+    logging.disable(logging.INFO)
+    try:
+        engine = Engine()
+        engine.warm_up()
+    except BaseException as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        at = f"{frames[-1].filename}:{frames[-1].lineno}"
+        say({"failed": f"{type(error).__name__}: {error}", "where": at})
+        return 1
+    seconds = round(time.monotonic() - started, 2)
+    say({"ready": engine.version, "seconds": seconds, "stood_in": engine.stood_in})
+    for line in sys.stdin:
+        say(apart(Reading(engine, json.loads(line)), timeout))
+    return 0
+
+
+if __name__ == "__main__":
+    # The folder of this file is no place to import the engine's modules from.
+    sys.path = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).parent.resolve()]
+    with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as results:
+        sys.exit(main(results, float(sys.argv[2])))
