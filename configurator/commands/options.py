@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 if TYPE_CHECKING:
     from configurator.content import Library
     from configurator.loader import Validators, Wanted
+    from configurator.report.findings import FailOn, Policy
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,6 +42,76 @@ def format_option(function: F) -> F:
         show_default=True,
         help="For people, or for programs.",
     )(function)
+
+
+def findings_format_option(function: F) -> F:
+    """`--format terminal|json|github|sarif|junit`, for verbs that report findings."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["terminal", "json", "github", "sarif", "junit"]),
+        default="terminal",
+        show_default=True,
+        help="For people, for programs, as GitHub Actions annotations, as SARIF 2.1.0, or as "
+        "JUnit XML.",
+    )(function)
+
+
+def output_option(function: F) -> F:
+    """`--output FILE`."""
+    return click.option(
+        "--output",
+        "-o",
+        "target",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Write there instead of to the standard output.",
+    )(function)
+
+
+def fail_on_option(function: F) -> F:
+    """`--fail-on error|warning|info|never`."""
+    return click.option(
+        "--fail-on",
+        type=click.Choice(["error", "warning", "info", "never"]),
+        default="error",
+        show_default=True,
+        help="Lowest severity that makes the exit code 1. Unusable input is 2 all the same.",
+    )(function)
+
+
+def selection_options(function: F) -> F:
+    """`--select CODES` and `--ignore CODES`, repeatable, separated by commas."""
+    for name, help_text in (
+        ("--ignore", "Leave out these findings; what makes a file unusable is always said."),
+        ("--select", "Report only these findings: codes, or prefixes such as ENV or ENV1."),
+    ):
+        function = click.option(
+            name, multiple=True, metavar="CODE[,CODE]", callback=_codes,
+            help=f"{help_text} Repeatable.",
+        )(function)  # fmt: skip
+    return function
+
+
+def _codes(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(part.strip() for value in values for part in value.split(","))
+
+
+def policy_of(
+    fail_on: str, select: tuple[str, ...], ignore: tuple[str, ...], validators: Validators
+) -> Policy:
+    """What the options say of findings.
+
+    Raises:
+        ConfiguratorError: REF005, a code that no rule has.
+    """
+    from configurator.report.findings import Policy, check_codes
+
+    check_codes("--select", select, validators.rules)
+    check_codes("--ignore", ignore, validators.rules)
+    return Policy(cast("FailOn", fail_on), select, ignore)
 
 
 def open_library(content: tuple[Path, ...]) -> Library:

@@ -6,29 +6,34 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from configurator.validate import Diagnostic, Validation
+from configurator.report.findings import FileFindings
+from configurator.validate import Diagnostic
 from configurator.verdicts import Observation, Verdict
 
 if TYPE_CHECKING:
     from configurator.judge import Judgement
 
 
-def validations(results: Iterable[Validation], fail_on: str) -> tuple[str, int]:
-    """The result of `validate`, and its exit code."""
-    profiles = [_validation(result, fail_on) for result in results]
-    code = max(profile["exit_code"] for profile in profiles)
-    return _dump({"profiles": profiles, "exit_code": code}), code
+def findings(results: Iterable[FileFindings], subject: str = "profile") -> str:
+    """The result of `validate`, or of another verb that judges files.
+
+    Args:
+        results: the findings of every file.
+        subject: what a file is called in the document; its plural holds the list.
+    """
+    entries = [_entry(result, subject) for result in results]
+    code = max((result["exit_code"] for result in entries), default=0)
+    return _dump({f"{subject}s": entries, "exit_code": code})
 
 
-def _validation(result: Validation, fail_on: str) -> dict[str, Any]:
-    deployment = result.deployment
+def _entry(result: FileFindings, subject: str) -> dict[str, Any]:
     return {
-        "profile": result.argument,
-        "name": deployment.name if deployment else None,
-        "status": deployment.profile.status if deployment else None,
-        "usable": not result.unusable,
+        subject: result.file,
+        "name": result.name,
+        "status": result.status,
+        "usable": result.usable,
         "findings": [_finding(finding) for finding in result.findings],
-        "exit_code": result.exit_code(fail_on),
+        "exit_code": result.exit_code,
     }
 
 

@@ -8,11 +8,12 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from configurator.errors import Position
+from configurator.report.findings import FailOn, FileFindings, Policy
 from configurator.validate import Diagnostic, Validation
 from configurator.verdicts import Answer, Observation, Verdict
 
@@ -39,7 +40,13 @@ UNVERIFIED = "unverified: nobody has yet run this composition as a whole"
 def print_validations(
     results: Iterable[Validation], fail_on: str = "error", *, quiet: bool = False
 ) -> int:
-    """Every finding with its line, then one line for each profile; the highest exit code.
+    """The same as `print_findings`, of profiles and with every finding in it."""
+    policy = Policy(cast("FailOn", fail_on))
+    return print_findings(map(policy.of_validation, results), quiet=quiet)
+
+
+def print_findings(results: Iterable[FileFindings], *, quiet: bool = False) -> int:
+    """Every finding with its line, then one line for each file; the highest exit code.
 
     Results are shown as they come and not kept: a thousand profiles need the memory of one.
     """
@@ -51,7 +58,7 @@ def print_validations(
             if finding.suppressed is None and not (quiet and finding.severity == "info"):
                 _print_finding(finding, texts)
         summaries.append(_summary(result))
-        code = max(code, result.exit_code(fail_on))
+        code = max(code, result.exit_code)
     click.echo("\n".join(summaries))
     return code
 
@@ -72,7 +79,7 @@ def _print_finding(finding: Diagnostic, texts: _Texts) -> None:
     click.echo()
 
 
-def _summary(result: Validation) -> str:
+def _summary(result: FileFindings) -> str:
     counts = {"error": 0, "warning": 0, "info": 0}
     suppressed = 0
     for finding in result.findings:
@@ -84,11 +91,12 @@ def _summary(result: Validation) -> str:
     parts = [f"{number} {_plural(name, number)}" for name, number in counts.items() if number]
     if suppressed:
         parts.append(f"{suppressed} suppressed")
+    if result.ignored:
+        parts.append(f"{result.ignored} ignored")
     state = ", ".join(parts) if bad else "clean" + (f" ({', '.join(parts)})" if parts else "")
     colour = "red" if counts["error"] else "yellow" if counts["warning"] else "green"
-    status = result.deployment.profile.status if result.deployment else None
-    note = f" [{UNVERIFIED}]" if status == "unverified" else ""
-    return f"{result.argument}: {click.style(state, fg=colour, bold=True)}{note}"
+    note = f" [{UNVERIFIED}]" if result.status == "unverified" else ""
+    return f"{result.file}: {click.style(state, fg=colour, bold=True)}{note}"
 
 
 def _plural(name: str, number: int) -> str:
