@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from configurator.engine.catalogue import load_catalogue
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers, merge, overlay
 from configurator.schema.base import dotted, parse
-from configurator.schema.content import Engine, Entry, Hardware, Kernel, Model
+from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
 from configurator.schema.profile import Profile
 from configurator.source import Source, read_source
 
@@ -39,6 +40,20 @@ _MAX_EXTENDS = 16
 EntryT = TypeVar("EntryT", bound=Entry)
 At = Callable[[], Position | None] | None
 """Where a name was asked for; looked up only when it does not exist."""
+
+
+def release_entry(version: str) -> Engine:
+    """The entry of a release of which nothing beyond its catalogue is known."""
+    return Engine(
+        apiVersion="configurator/v1",
+        kind="Engine",
+        name=f"sglang-{version}",
+        summary=f"SGLang {version}, as released",
+        engine="sglang",
+        version=version,
+        released=True,
+        base=EngineBase(release=version),
+    )
 
 
 class Library:
@@ -69,7 +84,10 @@ class Library:
         return self._entry("model", Model, name, at)
 
     def engine(self, name: str, at: At = None) -> Engine:
-        """The engine build `name`."""
+        """The engine build `name`; of a release without an entry, what its catalogue tells."""
+        release = name.removeprefix("sglang-")
+        if name not in self._index("engine") and load_catalogue(release) is not None:
+            return release_entry(release)
         return self._entry("engine", Engine, name, at)
 
     def kernel(self, name: str, at: At = None) -> Kernel:

@@ -59,6 +59,8 @@ class Launch:
     """The target's checkpoint, when it is on this machine."""
     draft: Checkpoint | None = None
     """The draft's checkpoint, when it is one of its own and on this machine."""
+    positional_model: bool = False
+    """It is started by `sglang serve`, which releases since 0.5.20 let name the model first."""
 
     @property
     def catalogue(self) -> Catalogue | None:
@@ -69,7 +71,28 @@ class Launch:
     def parsed(self) -> Parsed:
         """The arguments as the engine's parser reads them."""
         unknown = frozenset(i for i, word in enumerate(self.words) if word.unknown)
-        return parse([word.text for word in self.words], self.catalogue, unknown)
+        return parse(
+            [word.text for word in self.words],
+            self.catalogue,
+            unknown,
+            positional_model=self.positional_model,
+        )
+
+    @property
+    def model(self) -> str | None:
+        """Path or repository of the target; None when it is not given or not known here."""
+        first = self.parsed.positionals[:1]
+        if first and not self.words[first[0]].unknown:
+            return self.words[first[0]].text
+        return self.text("model-path")
+
+    def option_at(self, index: int) -> str | None:
+        """The option, with its dashes, that a word belongs to; None when it belongs to none."""
+        for option in self.parsed.options:
+            if index == option.index or index in option.places:
+                dashes = "" if option.name.startswith("-") else "--"
+                return f"{dashes}{option.name}"
+        return None
 
     def path(self, option: Option) -> DataPath:
         """Where an option is written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ from configurator.launch import Launch, launch_of
 from configurator.layers import Layers
 from configurator.loader import Validators
 from configurator.resolve import resolve
-from configurator.rules import Rule, Severity
+from configurator.rules import Fix, Rule, Severity
 from configurator.schema.base import dotted
 from configurator.schema.profile import Profile
 from configurator.source import DataPath
@@ -21,7 +21,7 @@ from configurator.suppress import Suppressions
 
 FailOn = Literal["error", "warning", "info"]
 _RANK = {"info": 0, "warning": 1, "error": 2}
-_CRASH = "INT001"
+CRASH = "INT001"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,14 @@ class Diagnostic:
     remedy: str
     position: Position | None
     path: str
-    """Where in the profile, as `memory.mem_fraction_static`."""
+    """Where in the profile, as `memory.mem_fraction_static`; of a launch command the option or
+    the variable."""
     source: str
     """Where the rule's fact was read."""
     suppressed: str | None = None
     """The reason of the comment that silences it; such a finding does not count."""
+    fix: Fix | None = None
+    """A change that is safe to make unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,17 @@ class Validation:
 
     def exit_code(self, fail_on: str = "error") -> int:
         """3: a rule crashed; 2: unusable; 1: a finding at or above `fail_on`; else 0."""
-        if any(finding.code == _CRASH for finding in self.findings):
-            return 3
-        if self.unusable:
-            return 2
-        lowest = _RANK[fail_on]
-        counted = (f for f in self.findings if f.suppressed is None)
-        return int(any(_RANK[finding.severity] >= lowest for finding in counted))
+        crashed = any(finding.code == CRASH for finding in self.findings)
+        return 2 if self.unusable and not crashed else exit_code(self.findings, fail_on)
+
+
+def exit_code(findings: Iterable[Diagnostic], fail_on: str) -> int:
+    """3: a rule crashed; 1: a finding at or above `fail_on` that nothing silences; else 0."""
+    found = tuple(findings)
+    if any(finding.code == CRASH for finding in found):
+        return 3
+    lowest = _RANK[fail_on]
+    return int(any(_RANK[f.severity] >= lowest for f in found if f.suppressed is None))
 
 
 def validate(argument: str, library: Library, validators: Validators) -> Validation:
@@ -96,18 +103,23 @@ def judge(deployment: Deployment, validators: Validators) -> tuple[Diagnostic, .
     launch = launch_of(deployment)
     for rule in validators.rules.values():
         subject = launch if rule.subject == "launch" else deployment
-        findings += _run(rule, subject, deployment, suppressions)
+        findings += run_rule(rule, subject, deployment.locate, suppressions)
     for severity, problem in suppressions.problems(validators.rules):
         findings.append(_from_problem(problem, severity))
-    return _sorted(findings)
+    return in_order(findings)
 
 
-def _run(
-    rule: Rule, subject: Deployment | Launch, deployment: Deployment, suppressions: Suppressions
+def run_rule(
+    rule: Rule,
+    subject: Deployment | Launch,
+    locate: Callable[[DataPath], Position | None],
+    suppressions: Suppressions,
+    name: Callable[[DataPath], str] = dotted,
 ) -> Iterator[Diagnostic]:
+    """What one rule finds, placed by `locate` and called by `name`; a crash is a finding too."""
     try:
         for found in rule.check(subject):
-            position = deployment.locate(found.path)
+            position = locate(found.path)
             yield Diagnostic(
                 rule.code,
                 rule.name,
@@ -115,14 +127,15 @@ def _run(
                 found.message,
                 found.remedy,
                 position,
-                dotted(found.path),
+                name(found.path),
                 rule.source,
                 suppressions.reason(rule.code, position),
+                found.fix,
             )
     except Exception as error:
         # One faulty rule, possibly a user's, must not hide what the others found.
         yield Diagnostic(
-            _CRASH,
+            CRASH,
             "rule-crashed",
             "error",
             f"rule {rule.code} {rule.name} crashed: {type(error).__name__}: {error}",
@@ -155,7 +168,7 @@ def _unusable(
     argument: str, error: ConfiguratorError, others: tuple[Diagnostic, ...] = ()
 ) -> Validation:
     problems = [_from_problem(problem, "error") for problem in error.problems]
-    return Validation(argument, None, _sorted([*problems, *others]), unusable=True)
+    return Validation(argument, None, in_order([*problems, *others]), unusable=True)
 
 
 def _from_problem(problem: Problem, severity: Severity, path: str = "") -> Diagnostic:
@@ -164,7 +177,9 @@ def _from_problem(problem: Problem, severity: Severity, path: str = "") -> Diagn
     )
 
 
-def _sorted(findings: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+def in_order(findings: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Findings in the order of the file."""
+
     def place(finding: Diagnostic) -> tuple[str, int, int, str]:
         at = finding.position
         return (at.file, at.line, at.column, finding.code) if at else ("", 0, 0, finding.code)

@@ -3,46 +3,95 @@
 from __future__ import annotations
 
 import difflib
-import json
-import re
 from collections.abc import Iterator
 
 from configurator import (
-    Arg,
+    ArgvError,
     Catalogue,
-    Deployment,
     Finding,
+    Fix,
     Flag,
-    Resolution,
-    catalogue_of,
+    Launch,
+    Option,
     did_you_mean,
+    launch_rule,
     load_catalogue,
-    rule,
     versions_with,
 )
 
-_SIZE = re.compile(r"\s*(-?\d+|\d+(\.\d+)?[kMGT]|\d+[KMGT]i)\s*")
 _SOURCE = "the options in the sources of every release: configurator/engine/catalogue.json.xz"
+_ARGPARSE = "argparse with allow_abbrev, as sglang 0.5.23 builds its parser in server_args.py"
+_OTHERS = "vLLM 0.33: engine/arg_utils.py; sglang 0.5.23: server_args.py"
+_ELSEWHERE = {
+    "all2all-backend": "--moe-a2a-backend",
+    "async-scheduling": "nothing: the overlap scheduler is on by default",
+    "block-size": "--page-size",
+    "compilation-config": "--cuda-graph-bs-decode and --cuda-graph-backend-decode",
+    "cudagraph-capture-sizes": "--cuda-graph-bs-decode",
+    "disable-log-requests": "nothing: requests are logged only with --log-requests",
+    "enable-auto-tool-choice": "nothing: --tool-call-parser is enough",
+    "enable-chunked-prefill": "nothing: it is on by default; --chunked-prefill-size sets the size",
+    "enable-expert-parallel": "--ep-size with the number of ranks",
+    "enable-log-requests": "--log-requests",
+    "enable-prefix-caching": "nothing: the radix cache is on by default",
+    "enforce-eager": "--cuda-graph-backend-decode disabled --cuda-graph-backend-prefill disabled",
+    "generation-config": "--sampling-defaults",
+    "gpu-memory-utilization": "--mem-fraction-static, which counts weights and KV cache only, so "
+    "the same number is not the same memory",
+    "guided-decoding-backend": "--grammar-backend",
+    "hf-overrides": "--json-model-override-args",
+    "kv-cache-memory-bytes": "--max-total-tokens, which is in tokens",
+    "kv-transfer-config": "--disaggregation-mode and --disaggregation-transfer-backend",
+    "limit-mm-per-prompt": "--limit-mm-data-per-request",
+    "master-addr": "--dist-init-addr HOST:PORT",
+    "master-port": "--dist-init-addr HOST:PORT",
+    "max-loras": "--max-loras-per-batch",
+    "max-model-len": "--context-length",
+    "max-num-batched-tokens": "--chunked-prefill-size",
+    "max-num-seqs": "--max-running-requests",
+    "moe-backend": "--moe-runner-backend",
+    "no-enable-prefix-caching": "--disable-radix-cache",
+    "num-gpu-blocks-override": "--max-total-tokens, which is in tokens",
+    "num-nodes": "--nnodes",
+    "num-speculative-tokens": "--speculative-num-steps and --speculative-num-draft-tokens",
+    "override-generation-config": "--preferred-sampling-params",
+    "seed": "--random-seed",
+    "speculative-config": "--speculative-algorithm and the other --speculative-* options",
+    "speculative-model": "--speculative-draft-model-path",
+    "structured-outputs-config": "--grammar-backend",
+    "swap-space": "nothing: retracted requests are computed again, or use --enable-hierarchical-"
+    "cache",
+    "tokenizer": "--tokenizer-path",
+    "uvicorn-log-level": "--log-level-http",
+}
 
 
-@rule("ENG101", "argument-unknown-to-the-engine", source=_SOURCE)
-def argument_unknown_to_the_engine(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENG101", "argument-unknown-to-the-engine", source=_SOURCE)
+def argument_unknown_to_the_engine(launch: Launch) -> Iterator[Finding]:
     """An argument that this release does not have: the server refuses to start.
 
     Bad:
         extends: muse-spark-open-gb300x8
-        extra: {args: {cuda-graph-max-bs: 8}}
+        extra: {args: {cuda-graph-max-bs-prefil: 8}}
+
+    Bad:
+        # engine: 0.5.23
+        sglang serve --model-path m --nsa-decode-backend trtllm
 
     Good:
         extends: muse-spark-open-gb300x8
         extra: {args: {cuda-graph-max-bs-decode: 8}}
+
+    Good:
+        # engine: 0.5.9
+        sglang serve --model-path m --nsa-decode-backend trtllm
     """
-    if deployment.engine.released:
-        yield from _unknown(deployment)
+    if launch.engine.released:
+        yield from _unknown(launch)
 
 
-@rule("ENG102", "value-the-engine-refuses", source=_SOURCE)
-def value_the_engine_refuses(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENG102", "value-the-engine-refuses", source=_SOURCE)
+def value_the_engine_refuses(launch: Launch) -> Iterator[Finding]:
     """A value of the wrong type, or not among the choices: the server refuses to start.
 
     Bad:
@@ -50,19 +99,19 @@ def value_the_engine_refuses(deployment: Deployment) -> Iterator[Finding]:
         extra: {args: {moe-runner-backend: huming}}
 
     Bad:
-        extends: muse-spark-open-gb300x8
-        extra: {args: {max-running-requests: many}}
+        # engine: 0.5.23
+        sglang serve --model-path m --max-running-requests many
 
     Good:
         extends: muse-spark-open-gb300x8
         extra: {args: {max-running-requests: 1}}
     """
-    if deployment.engine.released:
-        yield from _unfit_values(deployment)
+    if launch.engine.released:
+        yield from _unfit(launch)
 
 
-@rule("ENG103", "argument-deprecated-in-the-engine", severity="warning", source=_SOURCE)
-def argument_deprecated_in_the_engine(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENG103", "argument-deprecated-in-the-engine", severity="warning", source=_SOURCE)
+def argument_deprecated_in_the_engine(launch: Launch) -> Iterator[Finding]:
     """An argument that the engine accepts with a warning and will drop in a later release.
 
     Bad:
@@ -73,23 +122,20 @@ def argument_deprecated_in_the_engine(deployment: Deployment) -> Iterator[Findin
         extends: muse-spark-open-gb300x8
         extra: {args: {attn-dp-size: 1}}
     """
-    for _, arg, found in _resolved(deployment):
-        instead = found.flags[0].deprecated if len(found.flags) == 1 else None
-        if instead is not None:
+    for option in launch.options():
+        flag = option.flag
+        if flag is not None and flag.deprecated is not None and not flag.refused:
+            instead = flag.deprecated
             yield Finding(
-                arg.path,
-                f"--{arg.name} (from {arg.origin}) is deprecated in {deployment.engine.name}",
-                f"use {instead}" if instead else f"remove {arg.name}: nothing replaces it",
+                launch.path(option),
+                f"{launch.said(option)} is deprecated in {launch.engine.name}",
+                f"use {instead}" if instead else f"remove {option.name}: nothing replaces it",
+                _renaming(option, flag, launch.catalogue),
             )
 
 
-@rule(
-    "ENG104",
-    "argument-is-an-abbreviation",
-    severity="warning",
-    source="argparse with allow_abbrev, as sglang 0.5.23 builds its parser in server_args.py",
-)
-def argument_is_an_abbreviation(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENG104", "argument-is-an-abbreviation", severity="warning", source=_ARGPARSE)
+def argument_is_an_abbreviation(launch: Launch) -> Iterator[Finding]:
     """A name that is short for one option of this release. The next release may add an option
     that begins alike, and then the server refuses to start.
 
@@ -97,21 +143,27 @@ def argument_is_an_abbreviation(deployment: Deployment) -> Iterator[Finding]:
         extends: muse-spark-open-gb300x8
         extra: {args: {max-running: 1}}
 
+    Bad:
+        # engine: 0.5.23
+        sglang serve --model-path m --tp 8
+
     Good:
         extends: muse-spark-open-gb300x8
         extra: {args: {max-running-requests: 1}}
     """
-    for _, arg, found in _resolved(deployment):
-        if found.kind == "prefix":
+    for option in launch.options():
+        found = option.resolution
+        if found is not None and found.kind == "prefix":
             yield Finding(
-                arg.path,
-                f"--{arg.name} is accepted only as short for --{found.names[0]}",
+                launch.path(option),
+                f"{launch.said(option)} is accepted only as short for --{found.names[0]}",
                 f"write {found.names[0]}",
+                Fix(option.name, found.names[0]),
             )
 
 
-@rule("ENG001", "engine-without-a-catalogue", severity="info", source="the engine entry")
-def engine_without_a_catalogue(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENG001", "engine-without-a-catalogue", severity="info", source="the engine entry")
+def engine_without_a_catalogue(launch: Launch) -> Iterator[Finding]:
     """Nobody knows which arguments and variables this build reads, so none is checked.
 
     Bad:
@@ -121,8 +173,8 @@ def engine_without_a_catalogue(deployment: Deployment) -> Iterator[Finding]:
         extends: ling-3.0-flash-spark-baseline
         engine: {overrides: {base: {release: 0.5.23}}}
     """
-    engine = deployment.engine
-    if catalogue_of(engine) is None:
+    engine = launch.engine
+    if launch.catalogue is None:
         release = engine.version if engine.released else engine.base.release
         fact = f"there is no catalogue of sglang {release}" if release else "its base is unknown"
         yield Finding(
@@ -132,8 +184,8 @@ def engine_without_a_catalogue(deployment: Deployment) -> Iterator[Finding]:
         )
 
 
-@rule("ENG105", "argument-unknown-to-the-base-release", severity="warning", source=_SOURCE)
-def argument_unknown_to_the_base_release(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENG105", "argument-unknown-to-the-base-release", severity="warning", source=_SOURCE)
+def argument_unknown_to_the_base_release(launch: Launch) -> Iterator[Finding]:
     """An argument, or a value, that the release below this build does not take; the build may
     have added it without its entry saying so.
 
@@ -147,91 +199,194 @@ def argument_unknown_to_the_base_release(deployment: Deployment) -> Iterator[Fin
         engine: {overrides: {base: {release: 0.5.23}, adds: {args: [enable-everything]}}}
         extra: {args: {enable-everything: true}}
     """
-    if not deployment.engine.released:
-        yield from _unknown(deployment)
-        yield from _unfit_values(deployment)
+    if not launch.engine.released:
+        yield from _unknown(launch)
+        yield from _ambiguous(launch)
+        yield from _unfit(launch)
 
 
-def _resolved(deployment: Deployment) -> Iterator[tuple[Catalogue, Arg, Resolution]]:
-    """Every argument with what the engine's parser makes of its name; none without a catalogue."""
-    known = catalogue_of(deployment.engine)
-    if known is not None:
-        for arg in deployment.args.values():
-            yield known, arg, known.resolve(arg.name)
+@launch_rule("ENG106", "argument-given-again", severity="warning", source=_ARGPARSE)
+def argument_given_again(launch: Launch) -> Iterator[Finding]:
+    """An argument that stands on the command line again, under whatever spelling: the last
+    counts, and the others are without effect.
+
+    Bad:
+        # engine: 0.5.23
+        sglang serve --model-path m --tp-size 4 --tensor-parallel-size 8
+
+    Good:
+        # engine: 0.5.23
+        sglang serve --model-path m --tp-size 8
+    """
+    for option in launch.options():
+        last = launch.option(option.canonical)
+        if last is None or last is option or option.canonical == "help":
+            continue
+        counts = f" {' '.join(last.values)}" if last.values else ""
+        same = option.values == last.values
+        yield Finding(
+            launch.path(option),
+            f"{launch.said(option)} {' '.join(option.values)}".rstrip()
+            + (" is given twice" if same else f" has no effect: --{last.name}{counts} comes later"),
+            "remove one of them",
+        )
 
 
-def _unknown(deployment: Deployment) -> Iterator[Finding]:
-    for known, arg, found in _resolved(deployment):
-        if found.kind in ("unknown", "ambiguous"):
-            likes = f", and short for each of {_list(found.names)}" if found.names else ""
+@launch_rule("ENG107", "argument-of-another-engine", source=_OTHERS)
+def argument_of_another_engine(launch: Launch) -> Iterator[Finding]:
+    """An argument of vLLM, which this engine does not have: the server refuses to start.
+
+    Bad:
+        # engine: 0.5.23
+        sglang serve --model-path m --max-model-len 131072 --gpu-memory-utilization 0.85
+
+    Good:
+        # engine: 0.5.23
+        sglang serve --model-path m --context-length 131072 --mem-fraction-static 0.80
+    """
+    for error in launch.parsed.errors:
+        instead = _elsewhere(error)
+        if instead is not None:
             yield Finding(
-                arg.path,
-                f"--{arg.name} (from {arg.origin}) is unknown to sglang {known.version}{likes}",
-                _remedy(arg.name, known),
+                _place(launch, error),
+                f"{_said(launch, error)} is an argument of vLLM; sglang "
+                f"{_version(launch)} does not have it",
+                f"remove it; {instead.removeprefix('nothing: ')}"
+                if instead.startswith("nothing: ")
+                else f"use {instead}",
             )
 
 
-def _remedy(name: str, known: Catalogue) -> str:
+@launch_rule("ENG108", "argument-missing", source=_SOURCE)
+def argument_missing(launch: Launch) -> Iterator[Finding]:
+    """An argument without which the engine's parser refuses the command line.
+
+    Bad:
+        # engine: 0.5.23
+        python3 -m sglang.launch_server --port 30000
+
+    Good:
+        # engine: 0.5.23
+        python3 -m sglang.launch_server --model-path m --port 30000
+    """
+    for error in launch.parsed.errors:
+        if error.kind == "required":
+            yield Finding((), f"--{error.name} is missing", f"give --{error.name}")
+
+
+@launch_rule("ENG109", "argument-is-ambiguous", source=_ARGPARSE)
+def argument_is_ambiguous(launch: Launch) -> Iterator[Finding]:
+    """A name that several options begin with: the server refuses to start. Often an option that
+    was removed, and whose name lives on in the names of its successors.
+
+    Bad:
+        # engine: 0.5.23
+        sglang serve --model-path m --cuda-graph-max-bs 64
+
+    Good:
+        # engine: 0.5.19
+        sglang serve --model-path m --cuda-graph-max-bs 64
+    """
+    if launch.engine.released:
+        yield from _ambiguous(launch)
+
+
+def _ambiguous(launch: Launch) -> Iterator[Finding]:
+    for error in launch.parsed.errors:
+        if error.kind == "ambiguous":
+            remedy, fix = _remedy(error.name, launch.catalogue)
+            fact = f"{_said(launch, error)} {error.fact} of sglang {_version(launch)}"
+            yield Finding(_place(launch, error), fact, remedy, fix)
+
+
+def _unknown(launch: Launch) -> Iterator[Finding]:
+    for error in launch.parsed.errors:
+        if error.kind == "refused":
+            yield Finding(
+                _place(launch, error), f"{_said(launch, error)} {error.fact}", "remove it"
+            )
+        elif error.kind == "unknown" and _elsewhere(error) is None:
+            version = f"sglang {_version(launch)}"
+            if _is_option(launch, error):
+                fact = f"{_said(launch, error)} is unknown to {version}"
+                remedy, fix = _remedy(error.name, launch.catalogue)
+            else:
+                fact = f"{error.name!r} belongs to no option of {version}"
+                remedy, fix = "remove it, or write the option it is for before it", None
+            yield Finding(_place(launch, error), fact, remedy, fix)
+
+
+def _unfit(launch: Launch) -> Iterator[Finding]:
+    for error in launch.parsed.errors:
+        if error.kind in ("value", "choice", "count"):
+            fact = f"{_said(launch, error)} {error.fact}"
+            yield Finding(_place(launch, error), fact, _fitting(error))
+
+
+def _fitting(error: ArgvError) -> str:
+    """What to write instead of a value that does not fit."""
+    flag = error.flag
+    if error.kind == "choice" and flag is not None and error.value is not None:
+        near = did_you_mean(error.value, flag.choices)
+        return f"{near} (choices: {_list(flag.choices)})"
+    if error.kind == "value" and flag is not None:
+        return f"give {error.fact.removeprefix('takes ').partition(', not')[0]}"
+    return "remove the value" if flag is not None and flag.type is None else "give it as many"
+
+
+def _place(launch: Launch, error: ArgvError) -> tuple[str | int, ...]:
+    return launch.words[error.index].path if error.index is not None else ()
+
+
+def _said(launch: Launch, error: ArgvError) -> str:
+    """The option of an error as a message names it: with its spelling and who set it."""
+    origin = launch.words[error.index].origin if error.index is not None else ""
+    name = error.name if error.name.startswith("-") else f"--{error.name}"
+    return f"{name} (from {origin})" if origin else name
+
+
+def _is_option(launch: Launch, error: ArgvError) -> bool:
+    return error.index is not None and launch.words[error.index].text.startswith("-")
+
+
+def _version(launch: Launch) -> str:
+    known = launch.catalogue
+    return known.version if known else launch.engine.version
+
+
+def _elsewhere(error: ArgvError) -> str | None:
+    """What to use instead of an option of another engine; None when it is none."""
+    return _ELSEWHERE.get(error.name.replace("_", "-")) if error.kind == "unknown" else None
+
+
+def _renaming(option: Option, flag: Flag, known: Catalogue | None) -> Fix | None:
+    """A change of the name alone, where the successor takes the same values."""
+    instead = (flag.deprecated or "").removeprefix("--")
+    new = known.flags.get(instead) if known else None
+    if new is None or (new.type, new.nargs) != (flag.type, flag.nargs):
+        return None
+    fits = not new.choices or set(option.values) <= set(new.choices)
+    return Fix(option.name, instead) if fits else None
+
+
+def _remedy(name: str, known: Catalogue | None) -> tuple[str, Fix | None]:
     """What replaced it, as an older release says; or where it exists; or what is spelled alike."""
+    assert known is not None
     spans = versions_with("flags", name)
     last = load_catalogue(spans.rpartition(" ")[2]) if spans else None
     before = last.flag(name) if last else None
     if before is not None and before.deprecated:
-        return f"use {before.deprecated}; {name} is known in {spans} only"
+        new = before.deprecated.removeprefix("--")
+        fix = Fix(name, new) if new in known.flags else None
+        return f"use {before.deprecated}; {name} is known in {spans} only", fix
+    dashed = name.replace("_", "-")
+    if dashed in known.flags:
+        return f"write {dashed}", Fix(name, dashed)
     # Many names share words, so only much likeness means anything.
-    near = difflib.get_close_matches(name.replace("_", "-"), known.flags, n=2, cutoff=0.8)
+    near = difflib.get_close_matches(dashed, known.flags, n=2, cutoff=0.8)
     parts = [f"did you mean {' or '.join(map(repr, near))}?"] if near else []
     parts += [f"it is known in {spans} only"] if spans else []
-    return "; ".join(parts) or "remove it"
-
-
-def _unfit_values(deployment: Deployment) -> Iterator[Finding]:
-    for _, arg, found in _resolved(deployment):
-        if len(found.flags) == 1 and (problem := _unfit(found.flags[0], arg.value)):
-            fact, remedy = problem
-            yield Finding(arg.path, f"--{arg.name} (from {arg.origin}) {fact}", remedy)
-
-
-def _unfit(flag: Flag, value: object) -> tuple[str, str] | None:
-    """Why the engine's parser refuses `value`, and what to write; None when it takes it."""
-    if flag.type == "any" or not isinstance(value, bool | str | int | float | tuple):
-        return None
-    if flag.type is None:
-        wrong = value is not True
-        return (f"takes no value, and is given {value!r}", "write true") if wrong else None
-    words = [] if value is True else list(value) if isinstance(value, tuple) else [value]
-    if not _fits_count(flag, len(words)):
-        wanted = {None: "one value", "+": "at least one value"}.get(flag.nargs, flag.nargs)
-        return f"takes {wanted}, and is given {len(words)}", "give it as many"
-    for word in map(str, words):
-        if not _parses(flag.type, word):
-            return f"takes {flag.type}, not {word!r}", f"give {flag.type}"
-        if flag.choices and word not in flag.choices:
-            near = did_you_mean(word, flag.choices)
-            return f"does not take {word!r}", f"{near} (choices: {_list(flag.choices)})"
-    return None
-
-
-def _fits_count(flag: Flag, count: int) -> bool:
-    if flag.nargs in ("+", "*"):
-        return count > 0 or flag.nargs == "*"
-    if flag.nargs == "?":
-        return count <= 1
-    return count == (int(flag.nargs) if flag.nargs and flag.nargs.isdigit() else 1)
-
-
-def _parses(kind: str, word: str) -> bool:
-    """Whether the engine's parser of this type accepts the word."""
-    if kind == "size":
-        return _SIZE.fullmatch(word) is not None
-    try:
-        if kind in ("int", "float"):
-            int(word) if kind == "int" else float(word)
-        elif kind == "json":
-            json.loads(word)
-    except ValueError:
-        return False
-    return True
+    return "; ".join(parts) or "remove it", None
 
 
 def _list(names: tuple[str, ...]) -> str:

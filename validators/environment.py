@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from configurator import (
     Catalogue,
-    Deployment,
-    Env,
     Finding,
-    catalogue_of,
+    Fix,
+    Launch,
+    LaunchEnv,
+    launch_rule,
     load_catalogue,
-    rule,
     versions_with,
 )
 
@@ -25,8 +25,8 @@ _OURS = "evidence.instrument"
 _BOOLEANS = ("true", "1", "yes", "y", "false", "0", "no", "n")
 
 
-@rule("ENV101", "variable-unknown-to-the-engine", source=_SOURCE)
-def variable_unknown_to_the_engine(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENV101", "variable-unknown-to-the-engine", source=_SOURCE)
+def variable_unknown_to_the_engine(launch: Launch) -> Iterator[Finding]:
     """A variable that this release does not read: it is ignored without a word, so a mistyped
     switch looks as if it were set.
 
@@ -38,17 +38,17 @@ def variable_unknown_to_the_engine(deployment: Deployment) -> Iterator[Finding]:
         extends: muse-spark-open-gb300x8
         extra: {env: {SGLANG_LOG_GC: 1}}
     """
-    if deployment.engine.released:
-        yield from _unknown(deployment)
+    if launch.engine.released:
+        yield from _unknown(launch)
 
 
-@rule(
+@launch_rule(
     "ENV102",
     "variable-value-unreadable",
     severity="warning",
     source="sglang 0.5.23: environ.py, EnvField.get",
 )
-def variable_value_unreadable(deployment: Deployment) -> Iterator[Finding]:
+def variable_value_unreadable(launch: Launch) -> Iterator[Finding]:
     """A value that the engine cannot read: it warns once and takes its default instead.
 
     Bad:
@@ -59,22 +59,22 @@ def variable_value_unreadable(deployment: Deployment) -> Iterator[Finding]:
         extends: muse-spark-open-gb300x8
         extra: {env: {SGLANG_LOG_GC: "yes"}}
     """
-    for known, env in _set(deployment):
+    for known, env in _set(launch):
         variable = known.variables.get(env.name)
-        if variable is None or _reads(variable.type, env.value):
+        if variable is None or env.value is None or _reads(variable.type, env.value):
             continue
         wanted = "1 or 0" if variable.type == "bool" else f"a value of type {variable.type}"
         default = "its default" if variable.default is None else f"its default {variable.default}"
         yield Finding(
             env.path,
-            f"{env.name} (from {env.origin}) is {env.value!r}, which is no {variable.type}: the "
+            f"{_said(env)} is {env.value!r}, which is no {variable.type}: the "
             f"engine takes {default}",
             f"give {wanted}",
         )
 
 
-@rule("ENV103", "variable-renamed-in-the-engine", severity="warning", source=_SOURCE)
-def variable_renamed_in_the_engine(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENV103", "variable-renamed-in-the-engine", severity="warning", source=_SOURCE)
+def variable_renamed_in_the_engine(launch: Launch) -> Iterator[Finding]:
     """A variable that the engine has renamed or replaced, and warns of at every start.
 
     Bad:
@@ -85,7 +85,7 @@ def variable_renamed_in_the_engine(deployment: Deployment) -> Iterator[Finding]:
         extends: muse-spark-open-gb300x8
         extra: {env: {SGLANG_LOG_GC: 1}}
     """
-    for known, env in _set(deployment):
+    for known, env in _set(launch):
         present, old = known.renamed(env.name), known.retired.get(env.name)
         if not known.knows_env(env.name) or (present is None and old is None):
             continue
@@ -93,14 +93,14 @@ def variable_renamed_in_the_engine(deployment: Deployment) -> Iterator[Finding]:
         remedy = f"write {present} instead" if present else ""
         yield Finding(
             env.path,
-            f"{env.name} (from {env.origin}) is deprecated in {deployment.engine.name}"
-            + (f": {note}" if note else ""),
+            f"{_said(env)} is deprecated in {launch.engine.name}" + (f": {note}" if note else ""),
             remedy or f"remove {env.name}",
+            Fix(env.name, present) if present in known.variables and not note else None,
         )
 
 
-@rule("ENV104", "variable-unknown-to-the-base-release", severity="warning", source=_SOURCE)
-def variable_unknown_to_the_base_release(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("ENV104", "variable-unknown-to-the-base-release", severity="warning", source=_SOURCE)
+def variable_unknown_to_the_base_release(launch: Launch) -> Iterator[Finding]:
     """A variable that the release below this build does not read; the build may have added it
     without its entry saying so.
 
@@ -114,28 +114,31 @@ def variable_unknown_to_the_base_release(deployment: Deployment) -> Iterator[Fin
         engine: {overrides: {base: {release: 0.5.23}, adds: {env: [SGLANG_ENABLE_EVERYTHING]}}}
         extra: {env: {SGLANG_ENABLE_EVERYTHING: 1}}
     """
-    if not deployment.engine.released:
-        yield from _unknown(deployment)
+    if not launch.engine.released:
+        yield from _unknown(launch)
 
 
-def _set(deployment: Deployment) -> Iterator[tuple[Catalogue, Env]]:
+def _set(launch: Launch) -> Iterator[tuple[Catalogue, LaunchEnv]]:
     """Every variable with the catalogue to look it up in; none without one."""
-    known = catalogue_of(deployment.engine)
+    known = launch.catalogue
     if known is not None:
-        for env in deployment.env.values():
+        for env in launch.env.values():
             yield known, env
 
 
-def _unknown(deployment: Deployment) -> Iterator[Finding]:
-    for known, env in _set(deployment):
+def _said(env: LaunchEnv) -> str:
+    return f"{env.name} (from {env.origin})" if env.origin else env.name
+
+
+def _unknown(launch: Launch) -> Iterator[Finding]:
+    for known, env in _set(launch):
         if not env.name.startswith(_PREFIXES) or known.knows_env(env.name):
             continue
         if env.name in _ELSEWHERE or env.origin == _OURS:
             continue
         yield Finding(
             env.path,
-            f"sglang {known.version} does not read {env.name} (from {env.origin}): it is ignored "
-            "without a word",
+            f"sglang {known.version} does not read {_said(env)}: it is ignored without a word",
             _remedy(env.name, known),
         )
 

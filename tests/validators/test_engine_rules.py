@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from configurator.content import Library
+from configurator.launch import launch_of
 from configurator.loader import Validators
 from configurator.resolve import resolve
 from configurator.rules import Finding
@@ -17,7 +18,8 @@ from configurator.source import parse_source
 
 RELEASED = {"build": "sglang-0.5.23"}
 BUILD = {"build": "ling-v3-mxfp4-humming", "overrides": {"base": {"release": "0.5.23"}}}
-ENGINE = ("ENG001", "ENG101", "ENG102", "ENG103", "ENG104", "ENG105")
+NEW = ("ENG106", "ENG107", "ENG108", "ENG109")
+ENGINE = ("ENG001", "ENG101", "ENG102", "ENG103", "ENG104", "ENG105", *NEW)
 ENVIRONMENT = ("ENV101", "ENV102", "ENV103", "ENV104")
 
 
@@ -47,10 +49,11 @@ class Judge:
         }
         layers = self.library.extend(parse_source(yaml.safe_dump(profile), "small.yaml"))
         deployment = resolve(parse(Profile, layers.data, layers.locate), layers, self.library)
+        launch = launch_of(deployment)
         return [
             (code, finding)
             for code in (*ENGINE, *ENVIRONMENT)
-            for finding in self.validators.rules[code].check(deployment)
+            for finding in self.validators.rules[code].check(launch)
         ]
 
     def only(self, **given: Any) -> tuple[str, str, str]:

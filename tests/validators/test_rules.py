@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rule_examples import Example, examples
 
 from configurator.content import ROOT, Library
 from configurator.deployment import Deployment
+from configurator.launch import launch_of
+from configurator.lint import Around, engine_named, launch_of_command
 from configurator.loader import Validators, load_validators
+from configurator.readers.files import read_text
 from configurator.resolve import resolve
 from configurator.rules import Rule
 from configurator.schema.base import parse
@@ -53,22 +58,41 @@ def test_codes_and_names_are_unique() -> None:
     assert len(RULES) >= 60
 
 
+def subject_of(rule: Rule, example: Example, library: Library, folder: Path) -> Any:
+    """What a rule judges in an example, and how a place in it is found."""
+    if not example.is_command:
+        deployment = deployment_of(example.profile, library)
+        return (launch_of(deployment) if rule.subject == "launch" else deployment), deployment
+    assert rule.subject == "launch", "a rule over deployments has profiles as examples"
+    around = example.around
+    (command,) = read_text(example.written(folder), "example.sh").commands
+    engine = engine_named(around.get("engine", "0.5.23"), library)
+    machine = library.hardware(around["hardware"]) if "hardware" in around else None
+    return launch_of_command(command, engine, Around(engine, machine)), None
+
+
 @pytest.mark.parametrize(("rule", "example"), cases("bad"))
-def test_bad_examples_are_found(rule: Rule, example: Example, library: Library) -> None:
-    deployment = deployment_of(example.profile, library)
-    findings = list(rule.check(deployment))
+def test_bad_examples_are_found(
+    rule: Rule, example: Example, library: Library, tmp_path: Path
+) -> None:
+    subject, deployment = subject_of(rule, example, library, tmp_path)
+    findings = list(rule.check(subject))
     assert findings
     for finding in findings:
         assert finding.message
         assert finding.remedy, "every finding says what to do"
-        assert finding.path
-        # The place must be written somewhere, or be where it would belong.
-        assert deployment.locate(finding.path).line >= 1
+        if deployment is not None:
+            # The place must be written somewhere, or be where it would belong.
+            assert finding.path
+            assert deployment.locate(finding.path).line >= 1
 
 
 @pytest.mark.parametrize(("rule", "example"), cases("good"))
-def test_good_examples_are_not_found(rule: Rule, example: Example, library: Library) -> None:
-    assert list(rule.check(deployment_of(example.profile, library))) == []
+def test_good_examples_are_not_found(
+    rule: Rule, example: Example, library: Library, tmp_path: Path
+) -> None:
+    subject, _ = subject_of(rule, example, library, tmp_path)
+    assert list(rule.check(subject)) == []
 
 
 def test_no_rule_prints_a_secret(library: Library, validators: Validators) -> None:

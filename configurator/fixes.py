@@ -1,0 +1,64 @@
+"""Making the changes that findings offer, and nothing else: comments and layout stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from configurator.errors import Position
+from configurator.rules import Fix
+from configurator.validate import Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A text after its fixes."""
+
+    text: str
+    made: tuple[Diagnostic, ...]
+    """The findings that are mended."""
+    left: tuple[Diagnostic, ...]
+    """The findings whose words do not stand where they should: generated or assembled text."""
+
+
+def fix_text(text: str, name: str, findings: Iterable[Diagnostic]) -> Fixed:
+    """Make every fix whose word stands in the file `name`, with this `text`.
+
+    A suppressed finding is left alone, and of two fixes of one place the first is made.
+    """
+    lines = text.split("\n")
+    made: list[Diagnostic] = []
+    left: list[Diagnostic] = []
+    edits: dict[tuple[int, int], tuple[Fix, Diagnostic]] = {}
+    for finding in findings:
+        at, fix = finding.position, finding.fix
+        if at is None or fix is None or finding.suppressed is not None or at.file != name:
+            continue
+        start = _place(lines, at, fix)
+        if start is None:
+            left.append(finding)
+        elif edits.setdefault(start, (fix, finding))[0] == fix:
+            made.append(finding)
+        else:
+            left.append(finding)
+    for (line, column), (fix, _) in sorted(edits.items(), reverse=True):
+        whole = lines[line]
+        lines[line] = whole[:column] + fix.new + whole[column + len(fix.old) :]
+    return Fixed("\n".join(lines), tuple(made), tuple(left))
+
+
+def _place(lines: list[str], at: Position, fix: Fix) -> tuple[int, int] | None:
+    """Line and column, from 0, of the name to change; None when it does not stand there."""
+    if not 0 < at.line <= len(lines):
+        return None
+    line = lines[at.line - 1]
+    start = at.column - 1
+    while start < len(line) and line[start] in "-'\"":
+        start += 1
+    end = start + len(fix.old)
+    whole = line[start:end] == fix.old and not _in_name(line[end : end + 1])
+    return (at.line - 1, start) if whole and fix.old else None
+
+
+def _in_name(character: str) -> bool:
+    return character.isalnum() or character in ("-", "_") if character else False

@@ -1,0 +1,199 @@
+"""Launch commands that people already have, judged by the rules about launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from configurator.content import Library
+from configurator.engine.catalogue import available_versions
+from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
+from configurator.launch import Launch, LaunchEnv, LaunchWord, checkpoint_at
+from configurator.readers.reading import Reading
+from configurator.rules import Rule, Severity
+from configurator.schema.content import Engine, Hardware
+from configurator.source import DataPath
+from configurator.suppress import Suppressions
+from configurator.validate import Diagnostic, exit_code, in_order, run_rule
+from configurator.words import Command
+
+_SEVERITIES: dict[str, Severity] = {"LNT002": "warning", "LNT003": "warning"}
+"""Of what a reader could not do; everything else is for information."""
+_TAG = re.compile(r":v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\d.]|rc|\.dev)")
+
+Why = Literal["asked for", "image", "newest release"]
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known beside the commands themselves."""
+
+    engine: Engine | None = None
+    """None: by the tag of the container image, else the newest release."""
+    hardware: Hardware | None = None
+    checkpoint: str | None = None
+    """A directory that stands for every target's checkpoint."""
+    draft: str | None = None
+    """A directory that stands for every draft's checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class LintedCommand:
+    """One launch with what was found about it."""
+
+    command: Command
+    launch: Launch
+    engine_because: Why
+    findings: tuple[Diagnostic, ...]
+
+    @property
+    def engine_accepts(self) -> bool:
+        """The parser of that engine would take the arguments."""
+        return self.launch.parsed.accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """One file with its launches."""
+
+    file: str
+    format: str
+    commands: tuple[LintedCommand, ...] = ()
+    others: tuple[Diagnostic, ...] = ()
+    """What is said of the file and not of one launch."""
+    unusable: bool = False
+    """The file cannot be read."""
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """Everything that was found, each once though several launches share its place."""
+        every = (*self.others, *(f for c in self.commands for f in c.findings))
+        return in_order(dict.fromkeys(every))
+
+    def exit_code(self, fail_on: str = "error") -> int:
+        """3: a rule crashed; 2: the file cannot be read; 1: a finding counts; else 0."""
+        return 2 if self.unusable else exit_code(self.findings, fail_on)
+
+
+def lint(reading: Reading, text: str, around: Around, library: Library,
+         rules: Iterable[Rule]) -> Linted:  # fmt: skip
+    """Judge every launch of a file.
+
+    Args:
+        reading: the launches of the file.
+        text: the file, for the comments that suppress findings.
+        around: engine, machine and checkpoints, as far as they are known.
+        library: where engines are looked up by the tag of an image.
+        rules: of all rules those about launches are run.
+    """
+    chosen = tuple(rule for rule in rules if rule.subject == "launch")
+    suppressions = Suppressions.of_text(reading.file, text)
+    commands = [_command(c, around, library, chosen, suppressions) for c in reading.commands]
+    others = [from_problem(problem) for problem in reading.problems]
+    known = {rule.code for rule in chosen}
+    others += [from_problem(p, severity) for severity, p in suppressions.problems(known)]
+    return Linted(reading.file, reading.format, tuple(commands), in_order(others))
+
+
+def unreadable(file: str, error: ConfiguratorError) -> Linted:
+    """The result for a file that cannot be read."""
+    problems = tuple(from_problem(problem, "error") for problem in error.problems)
+    return Linted(file, "", (), problems, unusable=True)
+
+
+def from_problem(problem: Problem, severity: Severity | None = None) -> Diagnostic:
+    """A problem as a finding of the severity that its code has."""
+    chosen = severity or _SEVERITIES.get(problem.code, "info")
+    return Diagnostic(
+        problem.code, "", chosen, problem.message, problem.remedy, problem.position, "", ""
+    )
+
+
+def _command(
+    command: Command,
+    around: Around,
+    library: Library,
+    rules: tuple[Rule, ...],
+    suppressions: Suppressions,
+) -> LintedCommand:
+    engine, why = engine_of(command, around, library)
+    launch = launch_of_command(command, engine, around)
+    found: list[Diagnostic] = []
+    for rule in rules:
+        found += run_rule(
+            rule,
+            launch,
+            lambda path: locate(command, path),
+            suppressions,
+            lambda path: subject(launch, path),
+        )
+    return LintedCommand(command, launch, why, in_order(found))
+
+
+def engine_of(command: Command, around: Around, library: Library) -> tuple[Engine, Why]:
+    """The engine that a command is judged for, and why that one."""
+    if around.engine is not None:
+        return around.engine, "asked for"
+    tag = _TAG.search(command.image or "")
+    if tag is not None and tag[1] in available_versions():
+        return library.engine(f"sglang-{tag[1]}"), "image"
+    return library.engine(f"sglang-{available_versions()[-1]}"), "newest release"
+
+
+def engine_named(name: str, library: Library) -> Engine:
+    """The engine of a release or of an entry.
+
+    Raises:
+        ConfiguratorError: no release and no entry is named so (REF005).
+    """
+    entry = name if name in library.names("engine") else f"sglang-{name.removeprefix('v')}"
+    try:
+        return library.engine(entry)
+    except ConfiguratorError as error:
+        known = [*available_versions(), *library.names("engine")]
+        raise ConfiguratorError.single(
+            "REF005", f"no engine is named {name!r}", did_you_mean(name, known)
+        ) from error
+
+
+def launch_of_command(command: Command, engine: Engine, around: Around) -> Launch:
+    """A command as rules judge it."""
+    words = tuple(
+        LaunchWord(word.text, ("argv", index), "", word.unknown)
+        for index, word in enumerate(command.argv)
+    )
+    env = {s.name: LaunchEnv(s.name, s.value, ("env", s.name)) for s in command.env.values()}
+    launch = Launch(engine, words, env, around.hardware, positional_model=command.entry == "serve")
+    target = around.checkpoint or launch.model
+    draft = around.draft or launch.text("speculative-draft-model-path")
+    return Launch(
+        engine,
+        words,
+        env,
+        around.hardware,
+        checkpoint_at(target),
+        checkpoint_at(draft),
+        positional_model=launch.positional_model,
+    )
+
+
+def locate(command: Command, path: DataPath) -> Position:
+    """Where in the file a rule's path is written."""
+    match path:
+        case ("argv", int(index)):
+            return command.argv[index].position
+        case ("env", str(name)):
+            return command.env[name].position
+    return command.position
+
+
+def subject(launch: Launch, path: DataPath) -> str:
+    """What a finding is about: the option or the variable."""
+    match path:
+        case ("argv", int(index)):
+            return launch.option_at(index) or launch.words[index].text
+        case ("env", str(name)):
+            return name
+    return ""
