@@ -10,9 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from configurator.engine.catalogue import Catalogue, Store
 from configurator.engine.flags import extract_flags
+from configurator.engine.records import Catalogue
 from configurator.engine.sources import SourceTree
+from configurator.engine.store import Store
 from configurator.engine.variables import extract_env_read, extract_retired, extract_variables
 from configurator.errors import ConfiguratorError
 

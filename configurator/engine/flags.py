@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from configurator.engine.catalogue import Flag
 from configurator.engine.expressions import Scope
+from configurator.engine.records import Flag
 from configurator.engine.sources import Module, SourceTree
 from configurator.engine.statements import Interpreter, base_name
 from configurator.engine.values import (
@@ -67,6 +67,7 @@ class Options:
     def flag(self) -> Flag:
         """The option as a catalogue holds it."""
         names = [name.lstrip("-") for name in self.names if name.startswith("--")]
+        refusal = self._refusal()
         action = last_name(self.given["action"]) if self.given.get("action") else ""
         if action == "BooleanOptionalAction":
             names += [f"no-{name}" for name in names]
@@ -77,7 +78,9 @@ class Options:
             default=self._default(action),
             choices=self._choices(),
             nargs=_word(self.given.get("nargs")),
-            deprecated=self._deprecated(action),
+            deprecated=self._deprecated(action) if refusal is None else refusal,
+            required=self.given.get("required") is True,
+            refused=refusal is not None,
         )
 
     def _type(self, action: str) -> str | None:
@@ -98,6 +101,21 @@ class Options:
         choices = plain(self.given.get("choices"))
         return tuple(str(choice) for choice in choices) if isinstance(choices, list) else ()
 
+    def _refusal(self) -> str | None:
+        """Why the option is never accepted; None when it is.
+
+        Up to 0.5.7 the action of retired options raises their help text; from 0.5.18 on it ends
+        the parser with the message that the option was given, if any. In between it only warns.
+        """
+        action = self.given.get("action")
+        for statement in action.node.body if isinstance(action, ClassRef) else ():
+            if isinstance(statement, ast.FunctionDef) and statement.name == "__call__":
+                for attribute in _raised(statement):
+                    reason = self.given.get(attribute)
+                    if isinstance(reason, str):
+                        return " ".join(reason.split())
+        return None
+
     def _deprecated(self, action: str) -> str | None:
         for key in ("new_flag", "error_message"):
             if isinstance(self.given.get(key), str):
@@ -108,6 +126,17 @@ class Options:
             found = _INSTEAD.search(text)
             return found[1] if found else ""
         return None
+
+
+def _raised(function: ast.FunctionDef) -> Iterator[str]:
+    """Attributes of `self` that an action ends the parser with: raised, or a parser's error."""
+    for node in ast.walk(function):
+        match node:
+            case (
+                ast.Raise(exc=ast.Call(args=[ast.Attribute(attr=name)]))
+                | ast.Call(func=ast.Attribute(attr="error"), args=[ast.Attribute(attr=name)])
+            ):
+                yield name
 
 
 def _word(value: object) -> str | None:
@@ -231,8 +260,10 @@ class _Reader(Interpreter):
         if described is None or described.get("no_cli") is True:
             return None
         main = described.get("cli_name") or "--" + found.name.replace("_", "-")
-        given = self._given(kind, described, Scope(found.module))
         default = self._field_value(found.name)
+        if described.get("required") is None:
+            described["required"] = default is MISSING
+        given = self._given(kind, described, Scope(found.module))
         if default is not MISSING and "default" not in given:
             given["default"] = default
         return Options(
@@ -267,14 +298,16 @@ class _Reader(Interpreter):
             sample = type(literal[0]).__name__ if literal else "str"
             return {"choices": literal, "type": own or _basic(sample)} | given
         name = base_name(inner.value if isinstance(inner, ast.Subscript) else inner)
+        # The engine asks only for single values.
+        required = {"required": described["required"] is True}
         if own is not None:
-            return {"type": own} | given
+            return {"type": own} | required | given
         if name in ("List", "list"):
             element = ast.unparse(inner.slice) if isinstance(inner, ast.Subscript) else "str"
             return {"nargs": "+", "type": _basic(element)} | given
         if name == "bool":
             return {"action": "store_true"} | given
-        return {"type": _basic(name)} | given
+        return {"type": _basic(name)} | required | given
 
 
 def _basic(name: str) -> External:

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-from configurator.engine.catalogue import Retired, Variable
 from configurator.engine.expressions import Scope
+from configurator.engine.records import Retired, Variable
 from configurator.engine.sources import PACKAGE, Module, SourceTree
 from configurator.engine.statements import Interpreter, base_name
 from configurator.engine.values import plain

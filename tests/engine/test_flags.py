@@ -46,7 +46,7 @@ def test_annotated_fields(tree: Tree, annotated: Files) -> None:
     assert found == {
         flag.name: flag
         for flag in (
-            Flag("model-path", ("model",), "str"),
+            Flag("model-path", ("model",), "str", required=True),
             Flag("tp-size", ("tensor-parallel-size",), "int", 1),
             Flag("graph-bs", (), "int", nargs="+"),
             Flag("mode", (), "str", "fast", ("fast", "slow")),
