@@ -4,12 +4,15 @@
 
 On a line of its own the comment speaks of the next line that is not a comment. Several codes
 stand in one pair of brackets, separated by commas. Unusable input cannot be silenced.
+
+In scripts and units, where a command goes on over lines that end in a backslash, the comment
+speaks of the whole command: there is no place for one inside it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +24,10 @@ from configurator.source import Source
 
 _MARK = "configurator:"
 _COMMENT = re.compile(r"(?:^|(?<=\s))#\s*configurator:\s*ignore\b\s*(?:\[([^\]]*)\])?[ \t:]*(.*)$")
+
+# What cannot start a comment: an escaped character, or a text in quotes. A quote inside a word, as
+# in "don't", or one that is not closed on its line, is a character like any other.
+_NO_COMMENT = re.compile(r"""\\.|(?<!\w)'[^']*'|(?<!\w)"(?:\\.|[^"\\])*"|(?<=\S)#|[^#]""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +43,32 @@ class Suppression:
 
 
 class Suppressions:
-    """The suppressions of a profile's files; remembers which were of use."""
+    """The suppressions of a profile's files, or of a text; remembers which were of use."""
 
     def __init__(self, layers: Layers) -> None:
-        self.all = tuple(
+        self._start(
             suppression
             for index, source in enumerate(layers.sources)
             if _MARK in source.text
             for suppression in _read(source, own=index == 0)
         )
+
+    @classmethod
+    def of_text(cls, name: str, text: str, *, trailing: bool = True) -> Suppressions:
+        """The suppressions of any text whose comments start with `#`.
+
+        Args:
+            name: the file as positions name it.
+            text: shell, compose, Kubernetes, a systemd unit, a Dockerfile. A comment within a
+                script that is itself a value counts.
+            trailing: a comment may stand behind something; not so in units and Dockerfiles.
+        """
+        made = cls.__new__(cls)
+        made._start(_of_text(name, text, trailing) if _MARK in text else ())
+        return made
+
+    def _start(self, found: Iterable[Suppression]) -> None:
+        self.all = tuple(found)
         self._used: set[tuple[Suppression, str]] = set()
 
     def reason(self, code: str, position: Position | None) -> str | None:
@@ -114,14 +138,59 @@ def _read(source: Source, *, own: bool) -> Iterator[Suppression]:
         found = _COMMENT.search(line)
         if found is None or _in_scalar(source.node, number - 1, found.start()):
             continue
-        codes = tuple(part.strip() for part in (found[1] or "").split(",") if part.strip())
-        yield Suppression(
-            Position(source.name, number, found.start() + 1),
-            codes,
-            found[2].strip(),
-            frozenset({number, _next_line(lines, number)}),
-            own,
-        )
+        spoken_of = frozenset({number, _next_line(lines, number)})
+        yield _suppression(Position(source.name, number, found.start() + 1), found, spoken_of, own)
+
+
+def _suppression(
+    position: Position, found: re.Match[str], lines: frozenset[int], own: bool
+) -> Suppression:
+    codes = tuple(part.strip() for part in (found[1] or "").split(",") if part.strip())
+    # The reason is repeated in reports, so a secret in it must not stay.
+    from configurator.evidence.collect import redact_text
+
+    return Suppression(position, codes, redact_text(found[2].strip()), lines, own)
+
+
+def _of_text(name: str, text: str, trailing: bool) -> Iterator[Suppression]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    for number, line in enumerate(lines, start=1):
+        if _MARK not in line:
+            continue
+        start = _comment_start(line)
+        if not trailing and line[:start].strip():
+            continue
+        found = _COMMENT.search(line, start)
+        if found is not None:
+            spoken_of = _logical_line(lines, number) | _logical_line(
+                lines, _next_line(lines, number)
+            )
+            position = Position(name, number, found.start() + 1)
+            yield _suppression(position, found, spoken_of, own=True)
+
+
+def _comment_start(line: str) -> int:
+    """Where the comment of a line starts, from 0; its length when it has none."""
+    at = 0
+    while (skipped := _NO_COMMENT.match(line, at)) is not None:
+        at = skipped.end()
+    return at
+
+
+def _logical_line(lines: list[str], number: int) -> frozenset[int]:
+    """The lines that backslashes join with line `number`, counted from 1."""
+    first = last = number
+    while first > 1 and _goes_on(lines[first - 2]):
+        first -= 1
+    while last <= len(lines) and _goes_on(lines[last - 1]):
+        last += 1
+    return frozenset(range(first, last + 1))
+
+
+def _goes_on(line: str) -> bool:
+    """It ends in a backslash that is not escaped, and is no comment."""
+    backslashes = len(line) - len(line.rstrip("\\"))
+    return backslashes % 2 == 1 and not line.lstrip().startswith("#")
 
 
 def _next_line(lines: list[str], number: int) -> int:
