@@ -23,20 +23,15 @@ import logging
 import os
 import re
 import select
-import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
-import types
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-STOOD_IN = ("triton", "torchvision", "sgl_kernel", "flashinfer", "deep_gemm", "pynvml")
-"""Packages of GPU machines that reading arguments imports and never calls."""
 
 _NETWORK = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo")
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
@@ -68,94 +63,28 @@ _LATE = (
 """What resolution imports late; importing it once saves every fork from it."""
 
 
-class NoNetwork(OSError):
+def _beside(name: str) -> Any:
+    """A module of this folder, which no import of the engine's may ever find."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"_oracle_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+machine = _beside("machine")
+
+
+class NoNetworkError(OSError):
     """Reading arguments tried to reach another machine."""
-
-
-class StandIn(RuntimeError):
-    """Something of a package that is not here was really used."""
-
-
-class _Thing:
-    """Whatever a stand-in package is asked for: decorates, is called, is looked into."""
-
-    def __init__(self, *_args: Any, **_options: Any) -> None: ...
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return args[0] if len(args) == 1 and callable(args[0]) and not options else _Thing()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Thing()
-
-    def __getitem__(self, key: Any) -> Any:
-        return _Thing()
-
-    def __index__(self) -> int:
-        raise StandIn("a number of a package that is not installed here")
-
-
-class _Package(types.ModuleType):
-    __path__: list[str] = []  # noqa: RUF012
-    __version__ = "0.0.0"
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        thing: Any = _Thing()
-        if name[:1].isupper():
-            thing = type(name, (_Thing,), {"__module__": self.__name__})
-        setattr(self, name, thing)
-        return thing
-
-
-class _Finder:
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-
-    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
-        if name.split(".")[0] in self.names:
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
-        return None
-
-    def create_module(self, spec: Any) -> types.ModuleType:
-        return _Package(spec.name)
-
-    def exec_module(self, module: types.ModuleType) -> None: ...
-
-
-def stand_in() -> list[str]:
-    """Give packages that cannot be imported here an empty body; their names."""
-    with contextlib.suppress(Exception):
-        known = importlib.import_module("transformers.utils.import_utils")
-        # It must see what is really installed, and keeps what it saw.
-        for name in ("is_torchvision_available", "is_torchvision_v2_available"):
-            getattr(known, name, lambda: None)()
-    names = [name for name in STOOD_IN if not _importable(name)]
-    sys.meta_path.insert(0, _Finder(names))  # type: ignore[arg-type]
-    return names
-
-
-def _importable(name: str) -> bool:
-    """It is there, and its libraries are too: kernels of a GPU often are not."""
-    if importlib.util.find_spec(name) is None:
-        return False
-    before = set(sys.modules)
-    try:
-        importlib.import_module(name)
-    except Exception:
-        for new in set(sys.modules) - before:
-            if new.split(".")[0] == name:
-                del sys.modules[new]
-        return False
-    return True
 
 
 def no_network(event: str, _args: tuple[Any, ...]) -> None:
     """Audit hook: no other machine is reached."""
     if event in _NETWORK:
-        raise NoNetwork(f"no network while arguments are read ({event})")
+        raise NoNetworkError(f"no network while arguments are read ({event})")
 
 
 def no_programs(event: str, args: tuple[Any, ...]) -> None:
@@ -193,7 +122,7 @@ class Engine:
     """The imported engine, as it stands before any launch."""
 
     def __init__(self) -> None:
-        self.stood_in = stand_in()
+        self.stood_in: list[str] = machine.stand_in()
         self.arguments: Any = importlib.import_module("sglang.srt.server_args")
         self.torch: Any = importlib.import_module("torch")
         self.version = str(importlib.import_module("importlib.metadata").version("sglang"))
@@ -237,69 +166,6 @@ class Engine:
                 spellings.setdefault(destination, []).extend(action.option_strings)
         values = vars(parser.parse_args(list(argv)))
         return values, {name: spellings.get(name, []) for name in values}
-
-    def pretend(self, gpu: dict[str, Any]) -> None:
-        """Make this process believe in a GPU: torch says so, and every fact is asked for anew."""
-        from_arch = str(gpu["arch"]).removeprefix("sm_").rstrip("abcdef")
-        capability = (int(from_arch[:-1]), int(from_arch[-1]))
-        memory = int(float(gpu["memory_gb"]) * 1e9)
-        properties = types.SimpleNamespace(
-            name=gpu.get("product") or "NVIDIA",
-            major=capability[0],
-            minor=capability[1],
-            total_memory=memory,
-            multi_processor_count=int(gpu.get("sms") or 132),
-        )
-        answers: dict[str, Any] = {
-            "is_available": True,
-            "is_initialized": True,
-            "device_count": int(gpu.get("gpus_per_host") or 1),
-            "current_device": 0,
-            "get_device_name": properties.name,
-            "get_device_capability": capability,
-            "get_device_properties": properties,
-            "mem_get_info": (memory, memory),
-        }
-        for name, answer in answers.items():
-            setattr(self.torch.cuda, name, _constant(answer))
-        self.torch.version.cuda = "13.0"
-        self._forget(memory)
-
-    def _forget(self, memory: int) -> None:
-        """Drop what the engine's modules remember of the machine they were imported on."""
-        common: Any = importlib.import_module("sglang.srt.utils.common")
-        instead = {
-            # MiB; the engine asks a program of the driver.
-            getattr(common, "get_nvgpu_memory_capacity", None): _constant(memory // 10**6),
-            getattr(common, "is_mnnvl_fabric_device", None): _constant(
-                any(word in self.torch.cuda.get_device_name() for word in ("GB200", "GB300"))
-            ),
-        }
-        instead.pop(None, None)
-        modules = [m for n, m in list(sys.modules.items()) if n.split(".")[0] == "sglang"]
-        for module in modules:
-            for name, value in list(vars(module).items()):
-                if isinstance(value, types.FunctionType | type(_remembering)) and value in instead:
-                    setattr(module, name, instead[value])
-                elif isinstance(value, type(_remembering)):
-                    value.cache_clear()
-        for module in modules:
-            self._reset_constants(module, common)
-
-    def _reset_constants(self, module: Any, common: Any) -> None:
-        for name, value in list(vars(module).items()):
-            probe = getattr(common, name[1:], None) if name.startswith("_is_") else None
-            if isinstance(value, bool) and callable(probe):
-                setattr(module, name, bool(probe()))
-            elif name == "_current_platform":
-                setattr(module, name, None)
-
-
-def _constant(answer: Any) -> Any:
-    return lambda *_args, **_options: answer
-
-
-_remembering = importlib.import_module("functools").lru_cache(lambda: None)
 
 
 @contextlib.contextmanager
@@ -376,7 +242,7 @@ class Reading:
     def _machine(self) -> None:
         gpu = self.launch.get("gpu")
         if gpu and gpu.get("arch") != "cpu":
-            self.engine.pretend(gpu)
+            machine.pretend(gpu)
 
     def _model(
         self, values: dict[str, Any], stack: contextlib.ExitStack, argv: list[str]
@@ -384,8 +250,11 @@ class Reading:
         """Put model directories in place; why that cannot be, else None."""
         for name, option, given in (
             ("model_path", "--model-path", self.launch.get("config")),
-            ("speculative_draft_model_path", "--speculative-draft-model-path",
-             self.launch.get("draft_config")),
+            (
+                "speculative_draft_model_path",
+                "--speculative-draft-model-path",
+                self.launch.get("draft_config"),
+            ),
         ):
             path = values.get(name) or (self.launch.get(name) if name == "model_path" else None)
             if path is None or path.lower() in ("none", "dummy"):
@@ -446,7 +315,7 @@ def _of_this_machine(error: BaseException | None, file: str) -> bool:
     """The error comes from where we run, not from what was asked for."""
     while error is not None:
         names = {kind.__name__ for kind in type(error).__mro__}
-        if names & {"ImportError", "PackageNotFoundError", "NoNetwork", "StandIn"}:
+        if names & {"ImportError", "PackageNotFoundError", "NoNetworkError", "StandInError"}:
             return True
         if names & {"OfflineModeIsEnabled", "LocalEntryNotFoundError", "RepositoryNotFoundError"}:
             return True
