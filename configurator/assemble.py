@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from configurator.deployment import Arg, ArgValue, Env, HostPlaceholder, Mechanism, Process, Word
-from configurator.engine.catalogue import catalogue_of
+from configurator.engine.catalogue import Catalogue, catalogue_of
 from configurator.schema.base import Scalar
 from configurator.schema.content import Engine, From, Hardware, Model
 from configurator.schema.profile import Profile, SecretRef
@@ -18,6 +20,10 @@ EXPOSE = "SGLANG_EXPOSE_OWN_ENV_VARS"
 """Makes the engine show its own environment in /server_info, since 0.5.19."""
 RENDEZVOUS_PORT = 20000
 """Port of --dist-init-addr of the first replica; below the usual ephemeral range."""
+
+OWN = "this process"
+"""Origin of what tells one process from the others."""
+_SPELLING = re.compile(r"([^ =]*)([ =]?)(.*)", re.DOTALL)
 
 Item = TypeVar("Item", Arg, Env)
 
@@ -148,6 +154,7 @@ def processes_of(
     args: dict[str, Arg],
     env: dict[str, Env],
     hosts_per_replica: int,
+    known: Catalogue | None,
 ) -> tuple[tuple[Process, ...], int]:
     """Every process of every replica, the router last, and the number of hosts."""
     per_replica = profile.topology.tensor * profile.topology.pipeline
@@ -163,44 +170,91 @@ def processes_of(
             variables = {item.name: item.value for item in env.values()}
             if not whole:
                 variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, gpus)))
-            processes.append(
-                Process(
-                    role="engine",
-                    replica=replica,
-                    rank=rank,
-                    host=first_host + rank,
-                    gpus=() if whole else gpus,
-                    port=port,
-                    argv=tuple(_engine_words(args, replica, rank, port, hosts_per_replica)),
-                    env=tuple(variables.items()),
-                )
+            process = Process(
+                role="engine",
+                replica=replica,
+                rank=rank,
+                host=first_host + rank,
+                gpus=() if whole else gpus,
+                port=port,
+                argv=LAUNCH,
+                env=tuple(variables.items()),
             )
+            own = (*args.values(), *_own_args(args, process, hosts_per_replica))
+            processes.append(_with_words(process, in_order(own, profile.extra.order, known)))
     hosts = processes[-1].host + 1
     if profile.router:
         processes.append(_router(profile, args, processes))
     return tuple(processes), hosts
 
 
-def _engine_words(
-    args: dict[str, Arg], replica: int, rank: int, port: int, hosts_per_replica: int
-) -> Iterator[Word]:
-    yield from LAUNCH
-    for arg in args.values():
-        yield f"--{arg.name}"
-        yield from arg_words(arg.value)
+def _with_words(process: Process, args: Iterable[Arg]) -> Process:
+    groups = [(words_of(arg), arg.origin) for arg in args]
+    argv = (*process.argv, *(word for words, _ in groups for word in words))
+    return replace(process, argv=argv, groups=tuple((len(w), origin) for w, origin in groups))
+
+
+def _own_args(args: dict[str, Arg], process: Process, hosts_per_replica: int) -> Iterator[Arg]:
+    """Arguments that tell one process from the others."""
     if "port" not in args:
-        yield from ("--port", str(port))
+        yield Arg("port", process.port, OWN, ("serving", "port"))
     if hosts_per_replica > 1:
-        yield from ("--nnodes", str(hosts_per_replica), "--node-rank", str(rank))
-        yield "--dist-init-addr"
-        yield HostPlaceholder(replica, 0, RENDEZVOUS_PORT + replica)
+        where: DataPath = ("hardware", "gpus")
+        yield Arg("nnodes", hosts_per_replica, OWN, where)
+        yield Arg("node-rank", process.rank, OWN, where)
+        if "dist-init-addr" not in args:
+            first = HostPlaceholder(process.replica, 0, RENDEZVOUS_PORT + process.replica)
+            yield Arg("dist-init-addr", first, OWN, where)
+
+
+def in_order(args: Iterable[Arg], order: Sequence[str], known: Catalogue | None) -> list[Arg]:
+    """Arguments in the order and spelling of `extra.order`; the others after them.
+
+    What the order does not name is left out where it says only what the engine does anyway, so
+    that an imported command gets back the words it had.
+    """
+    left = {arg.name: arg for arg in args}
+    if not order:
+        return list(left.values())
+    found: list[Arg] = []
+    for spelling in order:
+        spelled = re.split("[ =]", spelling, maxsplit=1)[0].lstrip("-")
+        flag = known.resolve(spelled).flags if known else ()
+        arg = left.pop(flag[0].name if len(flag) == 1 else spelled, None)
+        if arg is not None:
+            found.append(replace(arg, spelling=spelling.lstrip("-")))
+    return found + [arg for arg in left.values() if not _is_default(arg, known)]
+
+
+def _is_default(arg: Arg, known: Catalogue | None) -> bool:
+    flag = known.flag(arg.name) if known else None
+    return flag is not None and flag.default is not None and arg.value == flag.default
+
+
+def words_of(arg: Arg) -> tuple[Word, ...]:
+    """An argument as it stands on the command line."""
+    values = arg_words(arg.value)
+    name, separator, text = _SPELLING.fullmatch(arg.spelling or arg.name).groups()  # type: ignore[union-attr]  # matches any text
+    if text and len(values) == 1 and isinstance(values[0], str) and _same(text, values[0]):
+        values = (text,)
+    if separator == "=" and len(values) == 1 and isinstance(values[0], str):
+        return (f"--{name}={values[0]}",)
+    return (f"--{name}", *values)
+
+
+def _same(text: str, value: str) -> bool:
+    """Both are one number: `0.80` and `0.8`."""
+    try:
+        return float(text) == float(value)
+    except ValueError:
+        return False
 
 
 def arg_words(value: ArgValue) -> tuple[Word, ...]:
     """The words after the argument's name; none for a bare flag."""
     if value is True:
         return ()
-    if isinstance(value, SecretRef):
+    if isinstance(value, SecretRef | HostPlaceholder):
         return (value,)
     if isinstance(value, tuple):
         return tuple(str(item) for item in value)

@@ -16,7 +16,20 @@ from configurator.schema.content import Engine, Hardware, Kernel, Model
 from configurator.schema.profile import Optimization, Profile, SecretRef
 from configurator.source import DataPath
 
-ArgValue = Scalar | tuple[Scalar, ...] | SecretRef
+
+@dataclass(frozen=True, slots=True)
+class HostPlaceholder:
+    """The address of host `host` of replica `replica`, known only where it runs."""
+
+    replica: int
+    host: int
+    """Host within the replica, counting from 0."""
+    port: int | None = None
+    scheme: str = ""
+    """`http` makes it a URL."""
+
+
+ArgValue = Scalar | tuple[Scalar, ...] | SecretRef | HostPlaceholder
 """Value of an argument: true is a bare flag, a tuple is several words."""
 
 
@@ -31,6 +44,8 @@ class Arg:
     """Who set it: `topology`, `model entry ling-3.0-flash-fp4`, `kernel fp8-lm-head`, ..."""
     path: DataPath
     """Where in the profile the wish is written."""
+    spelling: str = ""
+    """As `extra.order` has it: `tp`, `tp=`, `mem-fraction-static 0.80`; empty: as `name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +56,6 @@ class Env:
     value: str
     origin: str
     path: DataPath
-
-
-@dataclass(frozen=True, slots=True)
-class HostPlaceholder:
-    """The address of host `host` of replica `replica`, known only where it runs."""
-
-    replica: int
-    host: int
-    """Host within the replica, counting from 0."""
-    port: int | None = None
-    scheme: str = ""
-    """`http` makes it a URL."""
 
 
 Word = str | SecretRef | HostPlaceholder
@@ -75,6 +78,8 @@ class Process:
     port: int
     argv: tuple[Word, ...]
     env: tuple[tuple[str, str], ...]
+    groups: tuple[tuple[int, str], ...] = ()
+    """Numbers of words of `argv` that belong together, and who asked for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from functools import partial
 from configurator.assemble import arguments, environment, last_wins, processes_of
 from configurator.content import Library
 from configurator.deployment import Deployment, Expectation, Mechanism
+from configurator.engine.catalogue import catalogue_of
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers
 from configurator.schema.base import Scalar, short
@@ -46,7 +47,8 @@ def resolve(profile: Profile, layers: Layers, library: Library) -> Deployment:
     args, lost_args = last_wins(arguments(profile, hardware, model, mechanisms))
     env, lost_env = last_wins(environment(profile, engine, hardware, mechanisms, hosts_per_replica))
     args = {name: arg for name, arg in args.items() if arg.value is not False}
-    processes, hosts = processes_of(profile, hardware, args, env, hosts_per_replica)
+    known = catalogue_of(engine)
+    processes, hosts = processes_of(profile, hardware, args, env, hosts_per_replica, known)
     return Deployment(
         profile=profile,
         layers=layers,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from configurator import __version__
-from configurator.assemble import LAUNCH, arg_words
+from configurator.assemble import LAUNCH, OWN
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.render.files import MARK, RenderedFile, fingerprint
 from configurator.render.quoting import comment, quote
@@ -196,12 +196,11 @@ def _lines(
     words = [_text(word, secrets) for word in process.argv]
     yield Line(" ".join(words[: len(LAUNCH)]), "")
     place = len(LAUNCH)
-    if process.role == "engine":
-        for arg in deployment.args.values():
-            count = 1 + len(arg_words(arg.value))
-            yield Line(" ".join(words[place : place + count]), comment(arg.origin))
-            place += count
-    # The rest is this process's own: flags from the resolver, so a leading dash starts one.
+    for count, origin in process.groups:
+        own = origin == OWN
+        yield Line(" ".join(words[place : place + count]), origin if own else comment(origin))
+        place += count
+    # A router has no groups: its words come from the resolver, so a leading dash starts one.
     group: list[str] = []
     for word in words[place:]:
         if word.startswith("--") and group:

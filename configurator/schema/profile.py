@@ -33,6 +33,7 @@ def _place(path: str) -> str:
     return path
 
 
+Spelling = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*([ =]\S*)?$")]
 CheckpointPath = Annotated[Text, AfterValidator(_place)]
 
 
@@ -260,6 +261,9 @@ class Extra(StrictModel):
     """Engine arguments without the leading dashes; `true` is a bare flag."""
     env: dict[EnvName, Scalar] = {}
     """Environment of the engine's process."""
+    order: list[Spelling] = []
+    """Arguments in the order and spelling of the command line, for instance `tp`, `port=`,
+    `mem-fraction-static 0.80`; what an import writes, so that the same words come back."""
 
 
 class Profile(StrictModel):
