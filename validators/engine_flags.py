@@ -311,7 +311,7 @@ def _unknown(launch: Launch) -> Iterator[Finding]:
                 fact = f"{_said(launch, error)} is unknown to {version}"
                 remedy, fix = _remedy(error.name, launch.catalogue)
             else:
-                fact = f"{error.name!r} belongs to no option of {version}"
+                fact = f"{error.name!r} {error.fact}"
                 remedy, fix = "remove it, or write the option it is for before it", None
             yield Finding(_place(launch, error), fact, remedy, fix)
 

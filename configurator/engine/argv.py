@@ -230,7 +230,16 @@ class _Reader:
         if self.positional_model and not self.positionals:
             self.positionals.append(at)
         elif word != "--" and at not in self.unknown and self.catalogue is not None:
-            self.errors.append(ArgvError("unknown", at, word, "belongs to no option"))
+            self.errors.append(ArgvError("unknown", at, word, self._after(at)))
+
+    def _after(self, at: int) -> str:
+        """Why a word belongs to no option, by the option before it."""
+        before = self.options[-1] if self.options else None
+        flag = before.flag if before else None
+        if before is None or flag is None or before.joined:
+            return "belongs to no option"
+        wanted = "no value" if flag.type is None else _wanted(flag)
+        return f"belongs to no option: --{before.name} takes {wanted}"
 
     def _missing(self) -> None:
         if self.catalogue is None or self.positionals or self.unknown.difference(self._used()):

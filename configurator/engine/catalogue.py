@@ -128,7 +128,7 @@ def catalogue_of(engine: Engine) -> Catalogue | None:
     added, removed = engine.adds, engine.removes
     if not (added.args or added.env or removed.args or removed.env):
         return base
-    new: dict[str, Flag] = {name: Flag(name, type="any") for name in added.args}
+    new: dict[str, Flag] = {name: Flag(name, type="any", nargs="*") for name in added.args}
     return replace(
         base,
         flags={n: flag for n, flag in (base.flags | new).items() if n not in removed.args},

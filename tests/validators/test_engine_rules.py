@@ -74,9 +74,9 @@ def test_a_small_deployment_has_no_findings(judge: Judge) -> None:
 
 def test_a_removed_argument_and_what_replaces_it(judge: Judge) -> None:
     assert judge.only(args={"cuda-graph-max-bs": 8}) == (
-        "ENG101",
-        "--cuda-graph-max-bs (from extra.args) is unknown to sglang 0.5.23, and short for each of "
-        "cuda-graph-max-bs-decode, cuda-graph-max-bs-prefill",
+        "ENG109",
+        "--cuda-graph-max-bs (from extra.args) is short for each of --cuda-graph-max-bs-decode, "
+        "--cuda-graph-max-bs-prefill of sglang 0.5.23",
         "use --cuda-graph-max-bs-decode; cuda-graph-max-bs is known in 0.5.1 to 0.5.19 only",
     )
     old = judge.only(args={"cuda-graph-max-bs": 8}, engine={"build": "sglang-0.5.17"})
@@ -101,38 +101,34 @@ def test_mistyped_arguments(judge: Judge) -> None:
     assert judge.only(args={"max-runing-requests": 8})[2].startswith(
         "did you mean 'max-running-requests'"
     )
-    assert judge.only(args={"max_running_requests": 8})[2].startswith(
-        "did you mean 'max-running-requests'"
-    )
+    assert judge.only(args={"max_running_requests": 8})[2] == "write max-running-requests"
     assert judge.only(args={"zzzzzzzz": 8})[2] == "remove it"
 
 
 def test_abbreviations(judge: Judge) -> None:
     assert judge.only(args={"max-running": 8}) == (
         "ENG104",
-        "--max-running is accepted only as short for --max-running-requests",
+        "--max-running (from extra.args) is accepted only as short for --max-running-requests",
         "write max-running-requests",
     )
     code, message, _ = judge.only(args={"enable-torch-compil": True})
-    assert code == "ENG101"
-    assert "short for each of enable-torch-compile, enable-torch-compile-debug-mode" in message
+    assert code == "ENG109"
+    assert "short for each of --enable-torch-compile, --enable-torch-compile-debug-mode" in message
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("max-running-requests", "many", "takes int, not 'many'"),
-        ("max-running-requests", 1.5, "takes int, not '1.5'"),
-        ("max-running-requests", True, "takes one value, and is given 0"),
-        ("max-running-requests", [1, 2], "takes one value, and is given 2"),
-        ("max-run", "many", "takes int, not 'many'"),
-        ("schedule-conservativeness", "high", "takes float, not 'high'"),
-        ("enable-metrics", "yes please", "takes no value, and is given 'yes please'"),
-        ("cuda-graph-bs-decode", ["a"], "takes int, not 'a'"),
-        ("cuda-graph-bs-decode", True, "takes at least one value, and is given 0"),
+        ("max-running-requests", "many", "takes a whole number, not 'many'"),
+        ("max-running-requests", 1.5, "takes a whole number, not '1.5'"),
+        ("max-running-requests", True, "takes one value, and is given none"),
+        ("max-run", "many", "takes a whole number, not 'many'"),
+        ("schedule-conservativeness", "high", "takes a number, not 'high'"),
+        ("cuda-graph-bs-decode", ["a"], "takes a whole number, not 'a'"),
+        ("cuda-graph-bs-decode", True, "takes at least one value, and is given none"),
         ("attention-backend", "fa33", "does not take 'fa33'"),
         ("json-model-override-args", "{", "takes str, not"),
-        ("mm-process-config", "{", "takes json, not '{'"),
+        ("mm-process-config", "{", "takes JSON, not '{'"),
     ],
 )
 def test_values_the_parser_refuses(judge: Judge, name: str, value: Any, message: str) -> None:
@@ -143,6 +139,20 @@ def test_values_the_parser_refuses(judge: Judge, name: str, value: Any, message:
     else:
         assert message in found[0].message
         assert found[0].path == ("extra", "args", name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("max-running-requests", [1, 2], "'2' belongs to no option: --max-running-requests takes "),
+        ("enable-metrics", "yes", "'yes' belongs to no option: --enable-metrics takes no value"),
+    ],
+)
+def test_values_too_many(judge: Judge, name: str, value: Any, message: str) -> None:
+    code, found, remedy = judge.only(args={name: value})
+    assert code == "ENG101"
+    assert found.startswith(message)
+    assert remedy
 
 
 @pytest.mark.parametrize(
