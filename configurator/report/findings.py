@@ -156,3 +156,8 @@ def relative(file: str, base: Path) -> str | None:
     """`file` seen from `base`, with `/`; None when it lies elsewhere."""
     path = Path(os.path.abspath(file))
     return path.relative_to(base).as_posix() if path.is_relative_to(base) else None
+
+
+def printable(text: str) -> str:
+    """The text with a space for every control character but tabs and ends of lines."""
+    return "".join(c if c.isprintable() or c in "\t\r\n" else " " for c in text)

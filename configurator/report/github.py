@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from configurator.report.findings import FileFindings, root
+from configurator.report.findings import FileFindings, printable, root
 from configurator.validate import Diagnostic
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -38,8 +38,7 @@ def _annotation(argument: str, file: str | None, finding: Diagnostic) -> str:
 
 def _data(text: str) -> str:
     """A message in a workflow command: `%` first, since it starts every escape."""
-    text = "".join(c if c.isprintable() or c in "\r\n" else " " for c in text)
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

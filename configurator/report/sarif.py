@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from configurator import __version__
 from configurator.pages import INPUT_CODES, docstring, rule_page
-from configurator.report.findings import FileFindings, relative, root
+from configurator.report.findings import FileFindings, printable, relative, root
 from configurator.rules import Rule
 from configurator.validate import Diagnostic
 
@@ -114,13 +114,13 @@ def _result(
     }
     if finding.suppressed is not None:
         suppression = {"kind": "inSource", "status": "accepted"}
-        result["suppressions"] = [suppression | {"justification": finding.suppressed}]
+        result["suppressions"] = [suppression | {"justification": printable(finding.suppressed)}]
     return result
 
 
 def _message(finding: Diagnostic) -> str:
     text = f"{finding.message}\nremedy: {finding.remedy}" if finding.remedy else finding.message
-    return _LINK.sub(r"\\[", _PLACEHOLDER.sub(r"{{\1}}", text))
+    return _LINK.sub(r"\\[", _PLACEHOLDER.sub(r"{{\1}}", printable(text)))
 
 
 def _location(file: FileFindings, finding: Diagnostic, base: Path) -> dict[str, Any]:

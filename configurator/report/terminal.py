@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from configurator.errors import Position
-from configurator.report.findings import FailOn, FileFindings, Policy
+from configurator.report.findings import FailOn, FileFindings, Policy, printable
 from configurator.validate import Diagnostic, Validation
 from configurator.verdicts import Answer, Observation, Verdict
 
@@ -73,9 +73,9 @@ def _print_finding(finding: Diagnostic, texts: _Texts) -> None:
         click.secho(f"  {number} | {line}", dim=True)
         caret = " " * (finding.position.column - 1) + "^"
         click.secho(f"  {' ' * len(number)} | {caret}", fg=colour)
-    paragraph(finding.message, "  ")
+    paragraph(printable(finding.message), "  ")
     if finding.remedy:
-        paragraph(finding.remedy, "  remedy: ")
+        paragraph(printable(finding.remedy), "  remedy: ")
     click.echo()
 
 

@@ -1,0 +1,85 @@
+"""The launches of files for programs; the shape is documented in docs/json.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from configurator.evidence.collect import is_secret, redact_json, redact_text
+from configurator.lint import Linted, LintedCommand
+from configurator.validate import Diagnostic
+
+_STAND_INS = ("placeholder", "changeme", "example", "your")
+"""A key with one of these words in it is none."""
+
+
+def launches(results: Iterable[Linted], fail_on: str) -> tuple[str, int]:
+    """The result of `lint`, and its exit code."""
+    files = []
+    code = 0
+    for result in results:
+        own = result.exit_code(fail_on)
+        code = max(code, own)
+        files.append(
+            {
+                "file": result.file,
+                "format": result.format,
+                "commands": [_command(command) for command in result.commands],
+                "findings": [_finding(finding) for finding in result.others],
+                "exit_code": own,
+            }
+        )
+    return json.dumps({"files": files, "exit_code": code}, indent=2, ensure_ascii=False), code
+
+
+def _command(linted: LintedCommand) -> dict[str, Any]:
+    command = linted.command
+    engine = linted.launch.engine
+    return {
+        "line": command.position.line,
+        "column": command.position.column,
+        "entry": command.entry,
+        "image": command.image,
+        "conditions": list(command.conditions),
+        "engine": engine.version,
+        "engine_because": linted.engine_because,
+        "argv": shown_argv([word.text for word in command.argv]),
+        "env": {s.name: _shown(s.name, s.value) for s in command.env.values()},
+        "unknown": [word.text for word in command.argv if word.unknown],
+        "engine_accepts": linted.engine_accepts,
+        "findings": [_finding(finding) for finding in linted.findings],
+    }
+
+
+def shown_argv(words: list[str]) -> list[str]:
+    """The words without secrets; what plainly stands in for one is kept."""
+    hidden: list[str] = redact_json(words)
+    return [
+        word if any(stand_in in word.lower() for stand_in in _STAND_INS) else safe
+        for word, safe in zip(words, hidden, strict=True)
+    ]
+
+
+def _shown(name: str, value: str | None) -> str | None:
+    if value is None or not is_secret(name, value):
+        return redact_text(value) if value is not None else None
+    hidden: str = redact_json({name: value})[name]
+    return value if any(stand_in in value.lower() for stand_in in _STAND_INS) else hidden
+
+
+def _finding(finding: Diagnostic) -> dict[str, Any]:
+    at = finding.position
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity,
+        "message": redact_text(finding.message),
+        "remedy": finding.remedy,
+        "file": at.file if at else None,
+        "line": at.line if at else None,
+        "column": at.column if at else None,
+        "subject": finding.path,
+        "source": finding.source,
+        "suppressed": finding.suppressed,
+    }
