@@ -92,6 +92,12 @@ def _availability_finding(message: str, remedy: str) -> OracleFinding:
 
 
 def _refused(launch: Launch, result: OracleResult) -> Iterator[OracleFinding]:
+    if _is_of_this_installation(result.error):
+        yield _availability_finding(
+            f"the engine refuses for what its Python lacks: {result.error}",
+            "ask a Python of the image that serves",
+        )
+        return
     message = f"SGLang {result.version} refuses this launch: {result.error}"
     remedy = "change the argument that it names; the engine would not start"
     if _is_a_slip(result.error):
@@ -109,6 +115,10 @@ def _refused(launch: Launch, result: OracleResult) -> Iterator[OracleFinding]:
     )
 
 
+def _is_of_this_installation(error: str) -> bool:
+    return bool(re.search(r"not installed|pip install|No module named", error))
+
+
 def _is_a_slip(error: str) -> bool:
     return error.startswith(("TypeError", "AttributeError", "KeyError", "IndexError"))
 
@@ -123,18 +133,28 @@ def _changed(launch: Launch, result: OracleResult) -> Iterator[OracleFinding]:
         spellings = result.spellings.get(name, [])
         path = _path_of(launch, spellings)
         option = _spelled(launch, spellings) or name
-        renamed = (str(asked).upper(), resolved) in _RENAMED
+        meant = _meant(name, asked, result)
         by = result.decided_by.get(name)
         yield OracleFinding(
             path,
             f"{option} asks for {_shown(asked)}, and SGLang {result.version} makes it "
-            f"{_shown(resolved)}" + (" (its name for the same)" if renamed else ""),
-            "" if renamed else f"write {_shown(resolved)}, or change what the engine objects to",
+            f"{_shown(resolved)}{meant}",
+            "" if meant else f"write {_shown(resolved)}, or change what the engine objects to",
             code="ORC102",
             name="engine-changes-value",
-            severity="info" if renamed else "warning",
+            severity="info" if meant else "warning",
             source=f"SGLang {result.version}" + (f", {by}" if by else ""),
         )
+
+
+def _meant(name: str, asked: object, result: OracleResult) -> str:
+    """How the engine keeps what was asked for under another value or name; else empty."""
+    if (str(asked).upper(), result.resolved[name]) in _RENAMED:
+        return ", its name for the same"
+    for other, value in result.resolved.items():
+        if other.endswith(f"_{name}") and other not in result.asked and value == asked:
+            return f", and {other} {_shown(value)}"
+    return ""
 
 
 def same(asked: object, resolved: object) -> bool:
@@ -185,7 +205,8 @@ def _differing(
     if launch.engine.version != result.version:
         return  # Then they may well differ.
     errors = [d for d in ours if d.severity == "error" and not d.code.startswith("ORC")]
-    if result.state == "refused" and not errors:
+    refused = result.state == "refused" and not _is_of_this_installation(result.error)
+    if refused and not errors:
         message = f"the engine refuses what no rule here finds wrong: {result.error}"
         yield _difference(_named(launch, result.error), message, "trust the engine")
     if result.state == "resolved":
@@ -231,13 +252,17 @@ def _spelled(launch: Launch, spellings: list[str]) -> str | None:
 def _named(launch: Launch, message: str) -> DataPath:
     """The word a message is about: the longest option whose name it holds."""
     words = sorted(_option_words(launch), key=lambda word: -len(word[1]))
-    plain = re.sub(r"[-_ ]+", "_", message.lower())
+    plain = re.sub(r"[-_]+", "_", message.lower().replace("--", " "))
     for index, text in words:
         name = re.sub(r"-+", "_", text.strip("-").lower())
         if len(name) > 3 and re.search(rf"(?<![a-z0-9_]){re.escape(name)}(?![a-z0-9_])", plain):
             return launch.words[index].path
     for index, _ in words:
-        values = [word.text.lower() for word in launch.words[index + 1 : index + 2]]
-        if values and len(values[0]) > 3 and values[0] in message.lower():
+        value = "".join(word.text for word in launch.words[index + 1 : index + 2])
+        if len(value) > 3 and _squeezed(value) in _squeezed(message):
             return launch.words[index].path
     return ()
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[-_ ]+", "", text.lower())

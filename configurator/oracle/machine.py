@@ -36,6 +36,8 @@ class _Thing:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name == "active":
+            raise StandInError("the driver of a GPU, and there is none")
         return _Thing()
 
     def __getitem__(self, key: Any) -> Any:
@@ -64,8 +66,9 @@ class _Finder:
         self.names = tuple(names)
 
     def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> Any:
+        loader: Any = self
         if name.split(".")[0] in self.names:
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+            return importlib.machinery.ModuleSpec(name, loader, is_package=True)
         return None
 
     def create_module(self, spec: Any) -> types.ModuleType:
@@ -77,13 +80,24 @@ class _Finder:
 def stand_in() -> list[str]:
     """Give packages that cannot be imported here an empty body; their names."""
     with contextlib.suppress(Exception):
-        known = importlib.import_module("transformers.utils.import_utils")
+        known: Any = importlib.import_module("transformers.utils.import_utils")
         # It must see what is really installed, and keeps what it saw.
         for name in ("is_torchvision_available", "is_torchvision_v2_available"):
             getattr(known, name, lambda: None)()
+        # Classes for images, which want packages that are not here, are registered and never used.
+        known.DummyObject.__getattribute__ = _of_unusable
     names = [name for name in STOOD_IN if not _importable(name)]
-    sys.meta_path.insert(0, _Finder(names))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder(names))
     return names
+
+
+def _of_unusable(kind: Any, name: str) -> Any:
+    try:
+        return type.__getattribute__(kind, name)
+    except AttributeError:
+        if name.startswith("_"):
+            raise
+        return _constant(None)
 
 
 def _importable(name: str) -> bool:
