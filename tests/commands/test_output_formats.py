@@ -216,3 +216,32 @@ def test_hooks_run_verbs() -> None:
         "configurator validate",
         "configurator lint",
     }
+
+
+def blocks(language: str) -> list[str]:
+    page = (ROOT / "docs" / "ci.md").read_text()
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
+
+
+def test_the_page_about_ci_has_yaml_that_can_be_read() -> None:
+    parsed = [yaml.safe_load(block) for block in blocks("yaml")]
+    assert len(parsed) == 6
+    assert all(isinstance(document, dict) for document in parsed)
+    used = {
+        hook["id"] for document in parsed for r in document.get("repos", ()) for hook in r["hooks"]
+    }
+    assert used == set(hooks())
+
+
+def test_commands_of_the_page_about_ci_work(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "deployments").mkdir()
+    (tmp_path / "deployments" / "a.yaml").write_text(WARNED)
+    lines = re.findall(
+        r"configurator ((?:validate|schema) .*)", "\n".join(blocks(r"(?:yaml|bash)"))
+    )
+    assert len(lines) == 4
+    for line in lines:
+        command = line.split(" > ")[0].replace("*", "a")
+        assert run(command.split()) == 0
+    assert ElementTree.parse(tmp_path / "configurator.xml").getroot().get("failures") == "0"
+    assert json.loads((tmp_path / "validate.sarif").read_text())["version"] == "2.1.0"
