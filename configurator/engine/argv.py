@@ -50,6 +50,10 @@ class Option:
         """The flag's own name, or the spelled one when no flag is known for it."""
         return self.flag.name if self.flag else self.name
 
+    def is_of(self, name: str) -> bool:
+        """It is of the flag with this name or alias."""
+        return name == self.canonical or (self.flag is not None and name in self.flag.aliases)
+
 
 @dataclass(frozen=True, slots=True)
 class ArgvError:
@@ -77,8 +81,12 @@ class Parsed:
     errors: tuple[ArgvError, ...] = ()
 
     def last(self, name: str) -> Option | None:
-        """The option that counts: of several the last wins."""
-        return next((o for o in reversed(self.options) if o.canonical == name), None)
+        """The option that counts: of several the last wins.
+
+        Args:
+            name: the flag's name or an alias; which of them is the name differs over releases.
+        """
+        return next((o for o in reversed(self.options) if o.is_of(name)), None)
 
     @property
     def accepted(self) -> bool:
