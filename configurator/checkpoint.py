@@ -6,7 +6,7 @@ No weight is read, nothing of the checkpoint is executed, and the network is nev
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from configurator.safetensors_header import Tensor
 
 __all__ = ["Checkpoint", "Quantization", "Tensor", "read_checkpoint"]
 
-_TEXT_KEYS = ("text_config", "language_config", "llm_config", "thinker_config")
+_TEXT_KEYS = ("thinker_config", "llm_config", "language_config", "text_config")
+"""Where a multimodal config keeps its language model, in the engine's order."""
 _LENGTH_KEYS = (
     "max_sequence_length",
     "seq_length",
@@ -28,6 +29,7 @@ _LENGTH_KEYS = (
 )
 """In the order in which the engine looks for them."""
 _EXPERT_KEYS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
+_EXPERT_SIZE_KEYS = ("moe_intermediate_size", "expert_intermediate_size")
 _DECLARED_KEYS = (
     "num_nextn_predict_layers",
     "mtp_num_hidden_layers",
@@ -42,7 +44,7 @@ _AUX_KEYS = (
 )
 _HEADS = ("lm_head", "language_model.lm_head", "model.lm_head", "head", "output")
 _BEFORE = r"^(?:model\.|language_model\.|thinker\.)*"
-_MTP = re.compile(_BEFORE + r"mtp[._]")
+_MTP = re.compile(r"(?:^|[._])(?:mtp|nextn)(?:[._]|$)")
 _LAYER = re.compile(_BEFORE + r"layers\.(\d{1,6})\.")
 _QUANTIZED_DTYPES = ("F8", "F6", "F4", "U8", "I8", "I32")
 _SCALES = ("weight_scale", "weight_scale_inv", "weight_packed", "qweight", "scale", "scales")
@@ -149,6 +151,16 @@ class Checkpoint:
         return self.number("intermediate_size")
 
     @property
+    def dense_size(self) -> int | None:
+        """Width of the dense MLP of a model that has one; None when all layers have experts."""
+        if self.experts is None:
+            return self.intermediate_size
+        if self.number(*_EXPERT_SIZE_KEYS) is None:
+            return None
+        dense = self.number("first_k_dense_replace") or self.text.get("mlp_only_layers")
+        return self.intermediate_size if dense else None
+
+    @property
     def experts(self) -> int | None:
         """Routed experts; None for a dense model."""
         return self.number(*_EXPERT_KEYS) or None
@@ -158,9 +170,7 @@ class Checkpoint:
         """Width of one expert; some configs of MoE models have only `intermediate_size`."""
         if self.experts is None:
             return None
-        return self.number("moe_intermediate_size", "expert_intermediate_size") or (
-            self.intermediate_size
-        )
+        return self.number(*_EXPERT_SIZE_KEYS) or self.intermediate_size
 
     @property
     def declared_draft_layers(self) -> int | None:
@@ -169,7 +179,7 @@ class Checkpoint:
 
     @cached_property
     def draft_tensors(self) -> tuple[str, ...]:
-        """Names of MTP tensors that are there: `mtp.*`, or of layers after the last."""
+        """Names of MTP tensors that are there: with `mtp` in them, or of layers after the last."""
         after = self.layers
         return tuple(name for name in self.tensors if _is_draft(name, after))
 
@@ -258,6 +268,17 @@ class Checkpoint:
         return None
 
     @property
+    def draft_block(self) -> int | None:
+        """Tokens that a DSpark or DFlash draft was trained to propose in one go."""
+        block = self.number("dspark_block_size")
+        for key in ("dspark_config", "dflash_config") if block is None else ():
+            nested = self.config.get(key)
+            value = nested.get("block_size") if isinstance(nested, dict) else None
+            if type(value) is int and value > 0:
+                return value
+        return block or self.number("block_size") or None
+
+    @property
     def target_hidden_size(self) -> int | None:
         """Width of the target's hidden states that a draft was made for."""
         return self.number("target_hidden_size")
@@ -267,6 +288,10 @@ class Checkpoint:
         """Entries of a draft's own, smaller vocabulary."""
         return self.number("draft_vocab_size")
 
+    def overridden(self, changes: dict[str, Any]) -> Checkpoint:
+        """The same checkpoint under another config, as --json-model-override-args makes it."""
+        return replace(self, config=self.config | changes)
+
     @property
     def size(self) -> int:
         """Bytes of all weights; 0 when no file tells."""
@@ -274,7 +299,7 @@ class Checkpoint:
 
 
 def _is_draft(name: str, layers: int | None) -> bool:
-    if _MTP.match(name):
+    if _MTP.search(name):
         return True
     found = _LAYER.match(name)
     return found is not None and layers is not None and int(found[1]) >= layers
