@@ -96,7 +96,7 @@ def _summary(result: FileFindings) -> str:
     state = ", ".join(parts) if bad else "clean" + (f" ({', '.join(parts)})" if parts else "")
     colour = "red" if counts["error"] else "yellow" if counts["warning"] else "green"
     note = f" [{UNVERIFIED}]" if result.status == "unverified" else ""
-    return f"{result.file}: {click.style(state, fg=colour, bold=True)}{note}"
+    return f"{printable(result.file)}: {click.style(state, fg=colour, bold=True)}{note}"
 
 
 def _plural(name: str, number: int) -> str:
@@ -182,7 +182,7 @@ def _shown(position: Position) -> str:
     """The position with a path relative to the working directory where that is shorter."""
     relative = os.path.relpath(position.file)
     file = relative if not relative.startswith("..") else position.file
-    return f"{file}:{position.line}:{position.column}"
+    return f"{printable(file)}:{position.line}:{position.column}"
 
 
 class _Texts:
