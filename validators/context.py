@@ -36,6 +36,7 @@ def context_beyond_the_model(deployment: Deployment) -> Iterator[Finding]:
     context, model = deployment.profile.workload.context, deployment.model
     if (
         context
+        and model.context
         and context > model.context
         and not (_stretched(deployment) and _allowed(deployment))
     ):
@@ -72,8 +73,9 @@ def needless_context_override(deployment: Deployment) -> Iterator[Finding]:
     Good:
         extends: ling-3.0-flash-spark
     """
-    wanted = deployment.profile.workload.context or deployment.model.context
-    if wanted > deployment.model.context:
+    known = deployment.model.context
+    wanted = deployment.profile.workload.context or known
+    if known is None or wanted is None or wanted > known:
         return
     needless = []
     if _stretched(deployment):
@@ -83,7 +85,7 @@ def needless_context_override(deployment: Deployment) -> Iterator[Finding]:
     for name, path in needless:
         yield Finding(
             path,
-            f"{name} is set, but {deployment.model.name} has {deployment.model.context:,} tokens "
+            f"{name} is set, but {deployment.model.name} has {known:,} tokens "
             f"of its own and the profile wants {wanted:,}",
             f"remove {name}",
         )
@@ -104,7 +106,7 @@ def workload_beyond_the_context(deployment: Deployment) -> Iterator[Finding]:
     workload = deployment.profile.workload
     context = workload.context or deployment.model.context
     total = (workload.input_tokens or 0) + (workload.output_tokens or 0)
-    if total > context:
+    if context is not None and total > context:
         yield Finding(
             ("workload", "output_tokens"),
             f"{workload.input_tokens or 0} tokens in and {workload.output_tokens or 0} out are "

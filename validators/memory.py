@@ -31,11 +31,12 @@ def fraction_leaves_the_host_no_memory(deployment: Deployment) -> Iterator[Findi
         memory: {mem_fraction_static: 0.68}
     """
     fraction, hardware = _fraction(deployment), deployment.hardware
-    if hardware.unified_memory and fraction is not None and fraction > _TOO_HIGH:
-        left = hardware.memory_gb * (1 - fraction)
+    shared = hardware.memory_gb if hardware.unified_memory else None
+    if shared is not None and fraction is not None and fraction > _TOO_HIGH:
+        left = shared * (1 - fraction)
         yield Finding(
             _FRACTION,
-            f"{fraction:g} of {hardware.memory_gb:g} GB shared by host and GPU leaves "
+            f"{fraction:g} of {shared:g} GB shared by host and GPU leaves "
             f"{left:.0f} GB for everything else",
             f"set memory.mem_fraction_static to {_SAFE}",
         )
@@ -76,7 +77,7 @@ def weights_do_not_fit(deployment: Deployment) -> Iterator[Finding]:
     """
     model, hardware = deployment.model, deployment.hardware
     fraction = _fraction(deployment) or 1.0
-    if not model.weights_gb:
+    if not model.weights_gb or not hardware.memory_gb:
         return
     each = model.weights_gb / deployment.gpus_per_replica
     room = hardware.memory_gb * fraction

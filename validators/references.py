@@ -29,11 +29,12 @@ def gpu_architecture_not_served(deployment: Deployment) -> Iterator[Finding]:
     """
     for mechanism in deployment.mechanisms.values():
         archs = mechanism.kernel.needs.arch
-        if archs and deployment.hardware.arch not in archs:
+        arch = deployment.hardware.arch
+        if archs and arch is not None and arch not in archs:
             yield Finding(
                 mechanism.path,
                 f"{mechanism.name} runs on {', '.join(archs)}; {deployment.hardware.name} is "
-                f"{deployment.hardware.arch}",
+                f"{arch}",
                 _otherwise(mechanism, f"remove it with '{mechanism.name}: null'"),
             )
 

@@ -266,7 +266,7 @@ def _last_line(log: IO[bytes]) -> str:
 def gpu_facts(hardware: Hardware) -> dict[str, Any]:
     """What the engine may ask a GPU of this machine."""
     memory = hardware.memory_gb
-    if hardware.usable_gib is not None:
+    if hardware.usable_gib is not None and memory is not None:
         memory = min(memory, hardware.usable_gib * 1.024**3)
     return {
         "arch": hardware.arch,

@@ -56,14 +56,15 @@ class Hardware(Entry):
     """What this file describes."""
     product: Text | None
     """The GPU's product name as nvidia-smi prints it; null on machines without one."""
-    arch: Arch
-    """GPU architecture, for instance sm_103."""
+    arch: Arch | None = None
+    """GPU architecture, for instance sm_103; null: not said."""
     gpus_per_host: PositiveInt
     """GPUs that one operating system sees."""
     sms: PositiveInt | None = None
     """Streaming multiprocessors per GPU."""
-    memory_gb: Positive
-    """Memory per GPU in GB (10^9 bytes); on unified memory what host and GPU share."""
+    memory_gb: Positive | None = None
+    """Memory per GPU in GB (10^9 bytes); on unified memory what host and GPU share; null: not
+    said."""
     usable_gib: Positive | None = None
     """What is left of it in GiB after the system's own share."""
     bandwidth_gb_s: Positive | None = None
@@ -154,9 +155,9 @@ class Model(Entry):
     """Parameters that one token activates, in billions."""
     layers: PositiveInt | None = None
     """Decoder layers; null where it is not public."""
-    hidden_size: PositiveInt
+    hidden_size: PositiveInt | None = None
     """Width of the residual stream."""
-    vocab_size: PositiveInt
+    vocab_size: PositiveInt | None = None
     """Rows of the LM head."""
     heads: PositiveInt | None = None
     """Query heads."""
@@ -172,8 +173,8 @@ class Model(Entry):
     """Storage of the tensors."""
     weights_gb: Positive | None = None
     """Size of the checkpoint in GB (10^9 bytes)."""
-    context: PositiveInt
-    """Longest sequence without any override, in tokens."""
+    context: PositiveInt | None = None
+    """Longest sequence without any override, in tokens; null: not said."""
     nextn_layers: Annotated[int, Field(ge=0)] = 0
     """Next-token-prediction layers inside the checkpoint."""
     tied_embeddings: bool = False
