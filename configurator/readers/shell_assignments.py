@@ -1,0 +1,179 @@
+"""Assignments: `name=value`, arrays, and `export`, `declare`, `local` and `readonly`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from tree_sitter import Node
+
+from configurator.errors import Position
+from configurator.readers.shell_state import Value, Variable, is_known, text_of
+from configurator.readers.shell_tokens import split_words
+from configurator.readers.shell_words import Words
+from configurator.words import Word
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_DECLARED = re.compile(r"([A-Za-z_]\w*)(\+?=)?", re.ASCII)
+_KEY = re.compile(r"\[([^\]\n]*)\](\+?)=")
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What `declare -x` and its kin say of the names that follow."""
+
+    local: bool = False
+    exported: bool | None = None
+    keyed: bool = False
+    indexed: bool = False
+    reference: bool = False
+
+    @classmethod
+    def of(cls, command: str, options: list[str], in_function: bool) -> Declaration:
+        """From the command's name and its options."""
+        given = "".join(option[1:] for option in options if option.startswith("-"))
+        taken = "".join(option[1:] for option in options if option.startswith("+"))
+        exported = None
+        if command == "export":
+            exported = "n" not in given
+        elif "x" in given or "x" in taken:
+            exported = "x" in given
+        reference = command != "export" and "n" in given
+        local = command in ("local", "declare", "typeset") and "g" not in given and in_function
+        return cls(local, exported, "A" in given, "a" in given, reference)
+
+
+def assign(words: Words, node: Node, declaration: Declaration | None = None) -> None:
+    """What a variable_assignment node sets."""
+    source = words.shell.source
+    name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
+    if name_node is None:
+        return
+    text = source.written(name_node)
+    name = _NAME.match(text)
+    if not name:
+        return
+    adds = any(child.type == "+=" for child in node.children)
+    position = source.position(source.start(node))
+    if declaration:
+        declare(words, name[0], declaration, position)
+    if value_node is not None and value_node.type == "array":
+        _assign_array(words, name[0], value_node, adds, position)
+        return
+    start = source.start(value_node) if value_node is not None else source.end(node)
+    value = words.value(start, max(source.end(node), start))
+    if name_node.type == "subscript":
+        offset = source.start(name_node) + len(name[0]) + 1
+        _assign_element(words, name[0], (offset, source.end(name_node) - 1), value, adds)
+    elif declaration and declaration.reference:
+        reference = text_of(value) if is_known(value) else ""
+        words.shell.declare(name[0], Variable(reference=reference, position=position))
+    else:
+        set_value(words, name[0], value, adds, position)
+
+
+def set_value(words: Words, name: str, value: Value, adds: bool, position: Position | None) -> None:
+    """`name=value`, or `name+=value`."""
+    known = words.shell.find(name)
+    if not adds or known is None or known.removed:
+        words.shell.assign(name, value, position)
+    elif known.value is None:
+        words.shell.assign(name, None, position)
+    else:
+        before = known.value if known.array is None else known.element(0) or ()
+        words.shell.budget.text(len(text_of(before)) + len(text_of(value)))
+        words.shell.assign(name, words.together(before, value, position), position)
+
+
+def declare(words: Words, name: str, declaration: Declaration, position: Position) -> None:
+    """A name, as `declare` and `export` take it without a value."""
+    shell = words.shell
+    known = None if declaration.local and name not in shell.scopes[-1] else shell.find(name)
+    if declaration.local and known is None:
+        shell.declare(name, Variable(position=position))
+        known = shell.scopes[-1][name]
+    if known is None:
+        if not (declaration.keyed or declaration.indexed):
+            return
+        known = Variable(position=position)
+    changed = known
+    if declaration.exported is not None:
+        changed = replace(changed, exported=declaration.exported)
+        if known.position is None:  # what the caller gave now counts as the script's
+            changed = replace(changed, position=position)
+    if (declaration.keyed or declaration.indexed) and known.array is None:
+        changed = replace(changed, array={}, keyed=declaration.keyed)
+    if changed is not known:
+        shell.put(name, changed)
+
+
+def declare_words(words: Words, found: list[Word], declaration: Declaration) -> None:
+    """`export NAME "NAME=value"`, after expansion."""
+    for word in found:
+        name = _DECLARED.match(word.text)
+        if not name:
+            continue
+        declare(words, name[1], declaration, word.position)
+        if name[2]:
+            part = word.part(name.end())
+            value = (part,) if part.text else ()
+            adds = name[2] == "+="
+            set_value(words, name[1], value, adds, word.position)
+            declare(words, name[1], declaration, word.position)
+
+
+def _assign_array(words: Words, name: str, node: Node, adds: bool, position: Position) -> None:
+    shell, source = words.shell, words.shell.source
+    known = shell.find(name)
+    before = known if known is not None and adds and not known.removed else Variable(array={})
+    if before.value is None:
+        return
+    array: dict[int | str, Value] = {0: before.value} if before.value else {}
+    array.update(before.array or {})
+    keyed = known is not None and known.keyed
+    for start, end in split_words(source.text, source.start(node) + 1, source.end(node) - 1):
+        shell.budget.step()
+        key = _KEY.match(source.text, start, end)
+        if key:
+            _keyed_element(words, array, key, (start, end), keyed)
+            continue
+        following = 1 + max((k for k in array if isinstance(k, int)), default=-1)
+        for word in words.fields(start, end):
+            array[following] = (word,) if word.text else ()
+            following += 1
+        shell.budget.elements(len(array))
+    exported = known is not None and known.exported
+    shell.put(name, Variable((), array, keyed, exported, position))
+
+
+def _keyed_element(
+    words: Words,
+    array: dict[int | str, Value],
+    key: re.Match[str],
+    span: tuple[int, int],
+    keyed: bool,
+) -> None:
+    value = words.value(key.end(), span[1])
+    index = _key(words, key.span(1), keyed)
+    if index is not None:
+        array[index] = (array.get(index, ()) if key[2] else ()) + value
+
+
+def _key(words: Words, span: tuple[int, int], keyed: bool) -> int | str | None:
+    if not keyed:
+        return words.number(*span)
+    value = words.value(*span)
+    return text_of(value) if is_known(value) else None
+
+
+def _assign_element(
+    words: Words, name: str, span: tuple[int, int], value: Value, adds: bool
+) -> None:
+    known = words.shell.find(name)
+    position = words.shell.source.position(span[0] - len(name) - 1)
+    key = _key(words, span, known is not None and known.keyed)
+    if key is None:
+        words.shell.put(name, Variable(None, position=position))
+        return
+    before = (known.element(key) or ()) if known and adds else ()
+    words.shell.assign_element(name, key, before + value, position)
