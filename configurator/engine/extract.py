@@ -10,7 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from configurator.engine.architectures import extract_architectures
 from configurator.engine.flags import extract_flags
+from configurator.engine.names import extract_entry, extract_names
 from configurator.engine.records import Catalogue
 from configurator.engine.sources import SourceTree
 from configurator.engine.store import Store
@@ -22,8 +24,9 @@ def extract(path: Path, version: str | None = None) -> Catalogue:
     """The catalogue of the engine at `path`.
 
     Args:
-        path: a wheel, an unpacked wheel, or a checkout.
-        version: needed where the tree has no package metadata.
+        path: a wheel, an unpacked wheel, a checkout, a virtual environment or its
+            `site-packages`, or the package itself.
+        version: overrides what the tree says; needed where it says nothing.
 
     Raises:
         ConfiguratorError: it is no wheel or directory (CAT001), the engine is not inside
@@ -32,16 +35,27 @@ def extract(path: Path, version: str | None = None) -> Catalogue:
     tree = SourceTree(path)
     found = version or tree.version
     if found is None:
+        newest = tree.tagged[1]
+        after = f"; its newest tag is v{newest}, which is not checked out" if newest else ""
         raise ConfiguratorError.single(
             "CAT003",
-            f"{path} has no package metadata that says its version",
-            "give it, for instance with --version 0.5.23",
+            f"{path} has nothing that says its version{after}",
+            f"give it, for instance with --version {newest or '0.5.23'}",
         )
     variables = extract_variables(tree)
     retired = extract_retired(tree)
     declared = {variable.name for variable in variables} | {old.name for old in retired}
-    read = extract_env_read(tree, declared)
-    return Catalogue.of(found, extract_flags(tree), variables, retired, read)
+    flags = extract_flags(tree)
+    return Catalogue.of(
+        found,
+        flags,
+        variables,
+        retired,
+        extract_env_read(tree, declared),
+        extract_names(tree, flags),
+        extract_architectures(tree),
+        extract_entry(tree),
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags = len({flag.name for flag in catalogue.flags.values()})
         print(
             f"{catalogue.version}: {flags} flags, {len(catalogue.variables)} variables declared, "
-            f"{len(catalogue.retired)} retired, {len(catalogue.env_read)} read elsewhere"
+            f"{len(catalogue.retired)} retired, {len(catalogue.env_read)} read elsewhere, "
+            f"{len(catalogue.names)} names, {len(catalogue.architectures)} architectures"
         )
     return 0
 

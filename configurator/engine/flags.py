@@ -27,6 +27,7 @@ from configurator.engine.values import (
     last_name,
     plain,
 )
+from configurator.engine.variables import extract_variables
 from configurator.errors import ConfiguratorError
 
 _MODULE, _CLASS = "sglang.srt.server_args", "ServerArgs"
@@ -94,7 +95,8 @@ class Options:
         return "str" if kind is None else _TYPES.get(last_name(kind), "str")
 
     def _default(self, action: str) -> Any:
-        default = self.given.get("default", False if action == "store_true" else None)
+        absent = False if action == "store_true" else _own_default(self.given.get("action"))
+        default = self.given.get("default", absent)
         return None if isinstance(default, External) else plain(default)
 
     def _choices(self) -> tuple[str, ...]:
@@ -126,6 +128,18 @@ class Options:
             found = _INSTEAD.search(text)
             return found[1] if found else ""
         return None
+
+
+def _own_default(action: object) -> object:
+    """The default that an action of the engine's own has where none is given."""
+    for statement in action.node.body if isinstance(action, ClassRef) else ():
+        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+            names = [argument.arg for argument in statement.args.args]
+            values = dict(zip(reversed(names), reversed(statement.args.defaults), strict=False))
+            match values.get("default"):
+                case ast.Constant(value=value):
+                    return value
+    return None
 
 
 def _raised(function: ast.FunctionDef) -> Iterator[str]:
@@ -172,6 +186,7 @@ class _Reader(Interpreter):
             if isinstance(owner, ClassRef)
             for found in self._fields_of(owner)
         }
+        self._variables = {variable.name: variable.default for variable in extract_variables(tree)}
         self._flags: dict[str, Flag] = {}
 
     def read(self) -> list[Flag]:
@@ -192,6 +207,11 @@ class _Reader(Interpreter):
                 func=ast.Name(id="_declared_default"), args=[ast.Constant(value=str() as name)]
             ):
                 return self._field_value(name)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=owner, attr=name), attr="get")
+            ) if base_name(owner) == "envs" and name in self._variables:
+                # The parser as it is when no variable is set.
+                return self._variables[name]
         return super().call(node, scope)
 
     def _fields_of(self, owner: ClassRef) -> Iterator[Field]:

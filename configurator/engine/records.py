@@ -150,7 +150,7 @@ class Catalogue:
     env_read: frozenset[str] = frozenset()
     """Further variables read outside the registry; `SGLANG_X_` stands for all that begin so."""
     names: tuple[Name, ...] = ()
-    """Backends, algorithms, parsers, plugin groups, requirements and scripts."""
+    """Backends, algorithms, parsers, plugin groups, requirements and scripts, by kind and name."""
     architectures: dict[str, Architecture] = field(default_factory=dict)
     """Model classes by name."""
     entry: Entry = Entry()
@@ -178,7 +178,7 @@ class Catalogue:
             {variable.name: variable for variable in variables},
             {old.name: old for old in retired},
             frozenset(env_read),
-            tuple(names),
+            tuple(sorted(names, key=lambda name: (name.kind, name.name))),
             {architecture.name: architecture for architecture in architectures},
             entry or Entry(),
         )

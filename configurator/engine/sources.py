@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from configurator.engine.checkout import tagged_version
 from configurator.errors import ConfiguratorError
 
 PACKAGE = "sglang"
+_VERSION = re.compile(r"""^__version__\s*(?::.*)?=.*?["']([\w.+!-]+)["']""", re.MULTILINE)
 _MUTATORS = ("append", "extend", "update", "add", "remove")
 
 Kind = Literal["import", "assign", "class", "function", "extend", "mutate"]
@@ -136,7 +141,15 @@ class SourceTree:
 
     def data(self, name: str) -> bytes:
         """Contents of a file, as they are."""
-        return self._zip.read(name) if self._zip else (self._root / name).read_bytes()
+        return self._zip.read(name) if self._zip else self._read(self._root / name)
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise ConfiguratorError.single(
+                "CAT001", f"{path} cannot be read: {error}", "give a tree that can be read"
+            ) from error
 
     def module(self, dotted: str) -> Module | None:
         """A module of the engine; None when there is none or it does not parse."""
@@ -155,23 +168,71 @@ class SourceTree:
                     return None
         return None
 
+    @cached_property
+    def metadata(self) -> dict[str, list[str]]:
+        """Fields of the package's metadata; empty in a tree without any."""
+        found: dict[str, list[str]] = {}
+        for line in self._described("METADATA").partition("\n\n")[0].splitlines():
+            name, colon, value = line.partition(": ")
+            if colon and not name[:1].isspace():
+                found.setdefault(name, []).append(value)
+        return found
+
+    @property
+    def entry_points(self) -> str:
+        """The file of entry points; empty in a tree without any."""
+        return self._described("entry_points.txt")
+
+    @cached_property
+    def project(self) -> dict[str, Any]:
+        """The table `project` of a checkout's pyproject.toml; empty elsewhere."""
+        path = self._root / "pyproject.toml"
+        if self._zip or not path.is_file():
+            return {}
+        try:
+            found = tomllib.loads(self._read(path).decode("utf-8", "replace")).get("project")
+        except tomllib.TOMLDecodeError:
+            return {}
+        return found if isinstance(found, dict) and found.get("name") == PACKAGE else {}
+
     @property
     def version(self) -> str | None:
-        """What the package metadata says; None in a tree without any."""
-        for name in self.names:
-            folder, _, rest = name.partition("/")
-            if folder.endswith(".dist-info") and rest == "METADATA":
-                lines = self.text(name).splitlines()
-                found = (line for line in lines if line.startswith("Version: "))
-                return next(found, "Version: ").removeprefix("Version: ") or None
+        """What the metadata, the package itself, its project or the tag checked out says."""
+        stated: list[Any] = [
+            *self.metadata.get("Version", ()),
+            self._assigned(),
+            self.project.get("version"),
+        ]
+        return next((v for v in stated if isinstance(v, str)), None) or self.tagged[0]
+
+    @property
+    def tagged(self) -> tuple[str | None, str | None]:
+        """The release whose tag is checked out, and the newest release with a tag."""
+        return (None, None) if self._zip else tagged_version(self._root.parent)
+
+    def _assigned(self) -> str | None:
+        """`__version__ = "..."`, which builds write into the package."""
+        for name in (f"{PACKAGE}/_version.py", f"{PACKAGE}/version.py"):
+            found = _VERSION.search(self.text(name)) if name in self.names else None
+            if found and not found[1].startswith("0.0.0"):
+                return found[1]
         return None
+
+    def _described(self, name: str) -> str:
+        for path in sorted(self.names):
+            folder, _, rest = path.partition("/")
+            if rest == name and re.fullmatch(rf"{PACKAGE}-[^/]*\.dist-info", folder):
+                return self.text(path)
+        return ""
 
 
 def _package_root(path: Path) -> Path:
-    """The directory above the package, for a checkout, an unpacked wheel, or the package."""
+    """The directory above the package, for a checkout, an unpacked wheel, a virtual environment,
+    its `site-packages`, or the package itself."""
     if path.name == PACKAGE and (path / "srt").is_dir():
         return path.parent
-    return path / "python" if (path / "python" / PACKAGE).is_dir() else path
+    inside = [path / "python", *sorted(path.glob("lib/python3*/site-packages"))]
+    return next((folder for folder in inside if (folder / PACKAGE).is_dir()), path)
 
 
 def _open_wheel(path: Path) -> zipfile.ZipFile:

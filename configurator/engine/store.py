@@ -24,7 +24,7 @@ from configurator.errors import ConfiguratorError
 SHIPPED = Path(__file__).with_name("catalogue.json.xz")
 """The catalogue of released versions that comes with this package."""
 
-FORMAT = 1
+FORMAT = 2
 
 Section = Literal["flags", "variables", "retired", "env_read", "names", "architectures", "entry"]
 Record = Flag | Variable | Retired | Name | Architecture | Entry
@@ -67,7 +67,7 @@ class Store:
 
         def of(section: Section) -> Iterator[Any]:
             make = _maker(section)
-            return (make(record) for mask, record in self._data.get(section, ()) if mask >> bit & 1)
+            return (make(record) for mask, record in self._data[section] if mask >> bit & 1)
 
         return Catalogue.of(
             version,
@@ -84,7 +84,7 @@ class Store:
         """The versions that know a flag or a variable of this name, oldest first."""
         seen = 0
         for section in ("flags",) if kind == "flags" else _ENV:
-            for mask, record in self._data.get(section, ()):
+            for mask, record in self._data[section]:
                 if name in _names(record):
                     seen |= mask
         return self._of(seen)
@@ -98,7 +98,7 @@ class Store:
         make = _maker(section)
         found = [
             (self._of(mask), make(record))
-            for mask, record in self._data.get(section, ())
+            for mask, record in self._data[section]
             if name in _names(record)
         ]
         return sorted(found, key=lambda each: order(each[0][0]))
@@ -106,7 +106,7 @@ class Store:
     def records(self, section: Section) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Every distinct record of a section, with the versions that have exactly it."""
         make = _maker(section)
-        for mask, record in self._data.get(section, ()):
+        for mask, record in self._data[section]:
             yield self._of(mask), make(record)
 
     def write(self, catalogues: Iterable[Catalogue]) -> None:

@@ -81,7 +81,8 @@ def test_the_command_adds_to_a_file(
     assert main([str(root), "--into", str(file), "--version", "0.5.9"]) == 0
     assert main([str(root), "--into", str(file), "--version", "0.5.10"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == (
-        "0.5.9: 12 flags, 0 variables declared, 0 retired, 0 read elsewhere"
+        "0.5.9: 12 flags, 0 variables declared, 0 retired, 0 read elsewhere, "
+        "3 names, 0 architectures"
     )
     assert Store(file).versions == ("0.5.9", "0.5.10")
     assert Store(file).load("0.5.9") == extract(root, "0.5.9")

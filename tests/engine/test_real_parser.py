@@ -1,0 +1,92 @@
+"""The catalogue against what the engine's own parser holds, option by option."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_parser import Options, options, read
+
+from configurator.engine.catalogue import Catalogue, Flag, load_catalogue
+from configurator.engine.extract import extract
+
+RECORDED = read(Path(__file__).parent.parent / "fixtures" / "real_parsers.json.xz")
+"""Recorded with `real_parser.py` where the engine is installed; its file says how."""
+
+TYPES = {
+    "int": "int", "float": "float", "str": "str", "bool": "bool", "loads": "json",
+    "json_list_type": "json", "human_readable_int": "size", None: "str",
+}  # fmt: skip
+"""Kinds of values by the function that reads them; any other function may accept any text."""
+
+
+def differences(known: Catalogue, real: Options) -> list[str]:
+    """Everything that the catalogue says otherwise than the parser."""
+    flags = {flag.name: flag for flag in known.flags.values()}
+    found = [f"{name}: only in one" for name in sorted(set(flags) ^ set(real))]
+    for name in sorted(set(flags) & set(real)):
+        ours, theirs = said(flags[name]), meant(real[name])
+        found += [
+            f"{name}.{key}: {ours[key]!r}, really {theirs[key]!r}"
+            for key in ours
+            if ours[key] != theirs[key] or type(ours[key]) is not type(theirs[key])
+        ]
+    return found
+
+
+def said(flag: Flag) -> dict[str, Any]:
+    return {
+        "names": [flag.name, *flag.aliases],
+        "type": flag.type,
+        "choices": list(flag.choices),
+        "nargs": flag.nargs,
+        "default": flag.default,
+        "required": flag.required,
+        "refused": flag.refused,
+    }
+
+
+def meant(option: dict[str, Any]) -> dict[str, Any]:
+    takes = option["takes_value"]
+    return {
+        "names": option["names"],
+        "type": TYPES.get(option["type"], "str") if takes else None,
+        "choices": [str(choice) for choice in option["choices"] or ()],
+        "nargs": None if option["nargs"] in (None, 0) else str(option["nargs"]),
+        "default": option["default"],
+        "required": option["required"],
+        "refused": option["refused"],
+    }
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.20", "0.5.23"])
+def test_recorded_parsers(version: str) -> None:
+    known = load_catalogue(version)
+    assert known is not None
+    assert len(RECORDED[version]) == {"0.5.9": 331, "0.5.20": 494, "0.5.23": 531}[version]
+    assert differences(known, RECORDED[version]) == []
+
+
+def test_a_difference_is_seen() -> None:
+    known = load_catalogue("0.5.23")
+    assert known is not None
+    real = RECORDED["0.5.23"] | {
+        "tp-size": RECORDED["0.5.23"]["tp-size"] | {"default": True, "required": True},
+        "invented": RECORDED["0.5.23"]["tp-size"],
+    }
+    assert differences(known, real) == [
+        "invented: only in one",
+        "tp-size.default: 1, really True",
+        "tp-size.required: False, really True",
+    ]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sglang") is None, reason="sglang is not installed")
+def test_the_installed_engine() -> None:
+    server_args = pytest.importorskip("sglang.srt.server_args", exc_type=ImportError)
+    parser = argparse.ArgumentParser()
+    server_args.ServerArgs.add_cli_args(parser)
+    assert differences(extract(Path(server_args.__file__).parents[2]), options(parser)) == []
