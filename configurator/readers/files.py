@@ -1,0 +1,185 @@
+"""A file with launches, whatever its shape: what it is, and what it starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from configurator.errors import ConfiguratorError, Position, Problem
+from configurator.readers.arguments import argv_command, json_commands, words_of
+from configurator.readers.compose import read_compose
+from configurator.readers.dockerfile import read_dockerfile
+from configurator.readers.kubernetes import read_kubernetes
+from configurator.readers.processes import Result, commands_of
+from configurator.readers.reading import Reading
+from configurator.readers.shell import run_script
+from configurator.readers.systemd import read_systemd
+from configurator.readers.yamlwords import Documents
+from configurator.words import Command, Setting, Word
+
+MAX_BYTES = 2 << 20
+"""More than any launch a person wrote."""
+FORMATS = ("shell", "compose", "kubernetes", "systemd", "dockerfile", "argv")
+_SOUGHT = "`sglang serve` or `python -m sglang.launch_server`"
+_PROFILE = "configurator/v1"
+
+
+def read_commands(path: Path, given: Mapping[str, str] | None = None) -> Reading:
+    """The engine launches of a file.
+
+    `given` are values of variables that are set only where and when it runs.
+
+    Raises:
+        ConfiguratorError: LNT001, no text that can be read; LNT003, broken beyond reading.
+    """
+    return _read(_text(path), str(path), given or {}, None, path.parent)
+
+
+def read_text(
+    text: str, name: str, given: Mapping[str, str] | None = None, format: str | None = None
+) -> Reading:
+    """The engine launches of a text; `format` is one of FORMATS, or found out.
+
+    Files that the text names are not read. Raises as `read_commands`.
+    """
+    if len(text) > MAX_BYTES:
+        raise _too_large(name)
+    return _read(_normal(text, name), name, given or {}, format, None)
+
+
+def read_argv(argv: Sequence[str], env: Mapping[str, str] | None, name: str) -> Command:
+    """The launch of an argument vector that begins with the program, or with the options.
+
+    Raises:
+        ConfiguratorError: LNT005 or another, when it starts no engine or more than one.
+    """
+    settings = {
+        key: Setting(key, value, Position(name, 1, 1)) for key, value in (env or {}).items()
+    }
+    place = Position(name, 1, 1)
+    commands, problems = argv_command(words_of(argv, name), settings, place, run_script)
+    if len(commands) != 1:
+        raise ConfiguratorError(problems or [_nothing(name, len(commands))])
+    return commands[0]
+
+
+def read_argv_json(text: str, name: str) -> Reading:
+    """The launches of JSON: {"argv": [...], "env": {...}}, a list of such, or one a line.
+
+    Raises:
+        ConfiguratorError: LNT003, not JSON, or not of that shape.
+    """
+    return _read(_normal(text, name), name, {}, "argv", None)
+
+
+def _read(
+    text: str, name: str, given: Mapping[str, str], format: str | None, folder: Path | None
+) -> Reading:
+    found = format or _format(text, name)
+    commands, problems = _result(text, name, given, found, folder)
+    if not commands and not any(p.code in ("LNT006", "LNT007") for p in problems):
+        problems = (*problems, _nothing(name, 0, text))
+    return Reading(name, found, commands, tuple(dict.fromkeys(problems)))
+
+
+def _result(
+    text: str, name: str, given: Mapping[str, str], format: str, folder: Path | None
+) -> Result:
+    if format == "argv":
+        return json_commands(text, name, run_script)
+    if format == "systemd":
+        return read_systemd(text, name, run_script, given, folder)
+    if format == "dockerfile":
+        return read_dockerfile(text, name, run_script, given, folder)
+    if format == "compose":
+        return read_compose(Documents(text, name), run_script, given, folder)
+    if format == "kubernetes":
+        return read_kubernetes(Documents(text, name), run_script, given, folder)
+    return _shell(text, name, given, folder)
+
+
+def _shell(text: str, name: str, given: Mapping[str, str], folder: Path | None) -> Result:
+    script = run_script(Word.at(text, Position(name, 1, 1)), given)
+    commands: list[Command] = []
+    problems = list(script.problems)
+    for invocation in script.found:
+        found, about = commands_of(invocation, run_script, given, folder)
+        commands += found
+        problems += about
+    return tuple(commands), tuple(problems)
+
+
+def _format(text: str, name: str) -> str:
+    file = name.rsplit("/", 1)[-1].lower()
+    if file.endswith((".service", ".service.d", ".conf")) or re.search(r"(?m)^\[Service\]", text):
+        return "systemd"
+    if file == "dockerfile" or file.startswith("dockerfile.") or file.endswith(".dockerfile"):
+        return "dockerfile"
+    if file.endswith((".sh", ".bash")) or text.startswith("#!"):
+        return "shell"
+    if re.match(r'\s*\[?\s*\{\s*"', text) and '"argv"' in text:
+        return "argv"
+    if re.search(r"(?m)^services\s*:", text):
+        return "compose"
+    if file.endswith((".yaml", ".yml", ".json")) or re.search(r"(?m)^kind\s*:", text):
+        return "kubernetes"
+    if re.search(r"(?m)^FROM\s+\S+", text) and re.search(r"(?m)^(CMD|ENTRYPOINT)\s", text):
+        return "dockerfile"
+    return "shell"
+
+
+def _nothing(name: str, count: int, text: str = "") -> Problem:
+    message = f"no launch of sglang found: {_SOUGHT} was looked for"
+    remedy = "give a file that starts the engine, or its arguments as they are"
+    if count:
+        message, remedy = f"{count} launches where one is expected", "give one launch"
+    if _PROFILE in text:
+        remedy = "this is a profile: `configurator validate` reads it"
+    elif "sglang.launch_server" in text or "sglang serve" in text:
+        remedy = "the name of the engine stands in the text, but nothing there starts it"
+    return Problem("LNT005", message, remedy, Position(name, 1, 1))
+
+
+def _text(path: Path) -> str:
+    name = str(path)
+    try:
+        if not path.is_file():
+            reason = "is a directory" if path.is_dir() else "is not a file"
+            raise _unreadable(f"{name} {reason}", "give a file that starts the engine")
+        if path.stat().st_size > MAX_BYTES:
+            raise _too_large(name)
+        raw = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise _unreadable(f"cannot read {name}: {reason}", "check the path") from None
+    except ValueError as error:
+        raise _unreadable(f"cannot read {name!r}: {error}", "check the path") from None
+    try:
+        return _normal(raw.decode("utf-8-sig"), name)
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
+        raise _unreadable(
+            f"byte 0x{raw[error.start]:02x} is not UTF-8",
+            "save the file as UTF-8 text",
+            Position(name, line, column),
+        ) from None
+
+
+def _normal(text: str, name: str) -> str:
+    """Without a byte order mark and with plain line ends; positions stay the same."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if "\0" in text:
+        raise _unreadable(f"{name} is binary, not text", "give a file that starts the engine")
+    return text
+
+
+def _too_large(name: str) -> ConfiguratorError:
+    return _unreadable(
+        f"{name} is larger than {MAX_BYTES >> 20} MiB", "give the file that starts the engine"
+    )
+
+
+def _unreadable(message: str, remedy: str, position: Position | None = None) -> ConfiguratorError:
+    return ConfiguratorError.single("LNT001", message, remedy, position)

@@ -1,0 +1,226 @@
+"""Programs that only start another one: `env`, `sudo`, `numactl`, `nsys profile` and the like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from configurator.readers.options import Given, Options, Words, options, split_options
+from configurator.readers.splitting import split_words
+from configurator.words import Invocation, Setting, Word
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """How to step over one program."""
+
+    table: Options = Options()  # noqa: RUF009 - frozen
+    operands: int = 0
+    """Words between its options and the program it starts."""
+
+
+_SRUN_FLAGS = (
+    "--exclusive -l --label -u --unbuffered -K --kill-on-bad-exit --overlap -k --no-kill "
+    "-O --overcommit -s --oversubscribe -v --verbose -Q --quiet -H --hold -X --disable-status "
+    "--pty --contiguous --container-writable --container-readonly --container-remap-root "
+    "--no-container-remap-root --container-mount-home --no-container-mount-home "
+    "--container-entrypoint --no-container-entrypoint -E --preserve-env -Z --no-allocate "
+    "--spread-job --use-min-nodes --test-only --reboot"
+)
+_MPIRUN_FLAGS = (
+    "--allow-run-as-root -allow-run-as-root --oversubscribe -oversubscribe --nooversubscribe "
+    "--report-bindings -report-bindings --tag-output -tag-output --display-map --nolocal "
+    "--display-allocation --bynode -bynode --bycore --byslot -q --quiet -v --verbose -V -h -d"
+)
+_NCU_FLAGS = (
+    "-f --force-overwrite --nvtx --csv --quiet --verbose -h --help --version --call-stack "
+    "--list-sets --list-sections --print-kernel-base --disable-extra-suffixes"
+)
+_SUDO = "-u --user -g --group -C --close-from -D --chdir -h --host -p --prompt -R --chroot -r -t -T"
+_UV = (
+    "--with --with-editable --with-requirements -p --python --project --directory --env-file "
+    "--extra --group --only-group --no-group --package --index --index-url --extra-index-url "
+    "--default-index --find-links -f --index-strategy --refresh-package --color --cache-dir "
+    "--config-file --python-platform --from -m --module -w"
+)
+_CONDA = "-n --name -p --prefix --cwd -r --root-prefix"
+
+_WRAPPERS: Mapping[str, Wrapper] = {
+    "exec": Wrapper(options("-a")),
+    "command": Wrapper(),
+    "nohup": Wrapper(),
+    "catchsegv": Wrapper(),
+    "env": Wrapper(options("-u --unset -C --chdir -S --split-string")),
+    "sudo": Wrapper(options(_SUDO)),
+    "doas": Wrapper(options("-u -C")),
+    "time": Wrapper(options("-f --format -o --output")),
+    "numactl": Wrapper(
+        options(
+            "-C --physcpubind -N --cpunodebind -m --membind -i --interleave -p --preferred "
+            "-P --preferred-many -w --weighted-interleave"
+        )
+    ),
+    "taskset": Wrapper(operands=1),
+    "nice": Wrapper(options("-n --adjustment")),
+    "ionice": Wrapper(options("-c --class -n --classdata")),
+    "chrt": Wrapper(options("-T -P -D"), 1),
+    "stdbuf": Wrapper(options("-i --input -o --output -e --error")),
+    "timeout": Wrapper(options("-k --kill-after -s --signal"), 1),
+    "setsid": Wrapper(),
+    "tini": Wrapper(options("-p -e")),
+    "dumb-init": Wrapper(options("-r --rewrite")),
+    "strace": Wrapper(options("-e -o -s -p -P -u -E -a -O -S -I -b -X")),
+    "gdb": Wrapper(options("-ex --ex -x --command -iex -cd -d", whole=True)),
+    "srun": Wrapper(options(flags=_SRUN_FLAGS)),
+    "ncu": Wrapper(options(flags=_NCU_FLAGS)),
+    "uvx": Wrapper(options(_UV)),
+}
+_ALIASES = {
+    "docker-init": "tini",
+    "tini-static": "tini",
+    "time": "time",
+    "nv-nsight-cu-cli": "ncu",
+}
+_MPIRUN = Wrapper(
+    Options(
+        flags=frozenset(_MPIRUN_FLAGS.split()),
+        pairs=frozenset({"-mca", "--mca", "-gmca", "--gmca"}),
+        whole=True,
+    )
+)
+_SUBCOMMANDS: Mapping[tuple[str, str], Wrapper] = {
+    ("nsys", "profile"): Wrapper(options(flags="-h --help")),
+    ("nsys", "launch"): Wrapper(options(flags="-h --help")),
+    ("uv", "run"): Wrapper(options(_UV)),
+    ("poetry", "run"): Wrapper(),
+    ("pdm", "run"): Wrapper(options("-p --project")),
+    ("pipenv", "run"): Wrapper(),
+    ("pixi", "run"): Wrapper(options("-e --environment --manifest-path")),
+    ("conda", "run"): Wrapper(options(_CONDA)),
+    ("mamba", "run"): Wrapper(options(_CONDA)),
+    ("micromamba", "run"): Wrapper(options(_CONDA)),
+}
+
+
+def program_name(word: Word) -> str:
+    """The last part of the path that a word names."""
+    return word.text.rsplit("/", 1)[-1]
+
+
+def unwrap(invocation: Invocation) -> Invocation | None:
+    """What a wrapper starts; None when the program is not a wrapper.
+
+    An invocation without words comes of a wrapper that starts nothing.
+    """
+    words = invocation.words
+    name = _ALIASES.get(program_name(words[0]), program_name(words[0]))
+    if name in ("mpirun", "mpiexec", "orterun"):
+        wrapper, rest = _MPIRUN, words[1:]
+    elif name in _WRAPPERS:
+        wrapper, rest = _WRAPPERS[name], words[1:]
+    elif len(words) > 1 and (name, words[1].text) in _SUBCOMMANDS:
+        wrapper, rest = _SUBCOMMANDS[name, words[1].text], words[2:]
+    else:
+        return None
+    found, rest = split_options(rest, wrapper.table)
+    rest = rest[wrapper.operands :]
+    env = dict(invocation.env)
+    image = invocation.image
+    if name == "env":
+        rest = _environment(found, rest, env)
+    elif name == "sudo":
+        rest = _privileged(found, rest, env)
+    elif name in ("srun", "mpirun", "mpiexec", "orterun"):
+        image = _spread(found, env) or image
+    elif name in ("uv", "uvx"):
+        rest = _module(found, rest)
+    if name in ("command", "gdb"):
+        rest = _only_if_run(name, found, rest)
+    return replace(invocation, words=rest, env=env, image=image)
+
+
+def setting(word: Word, start: int = 0) -> Setting | None:
+    """The assignment `NAME=value` that a word is from `start` on; None if it is none."""
+    match = _ASSIGNMENT.match(word.text, start)
+    if match is None:
+        return None
+    value = None if word.unknown else word.text[match.end() :]
+    return Setting(match[1], value, word.position_at(start))
+
+
+def _assignments(words: Words, env: dict[str, Setting]) -> Words:
+    """Take the assignments off the front."""
+    for index, word in enumerate(words):
+        found = setting(word)
+        if found is None:
+            return words[index:]
+        env[found.name] = found
+    return ()
+
+
+def _environment(found: Given, rest: Words, env: dict[str, Setting]) -> Words:
+    """The options of env(1), applied to `env`; what it starts."""
+    if rest and rest[0].text == "-":
+        env.clear()
+        rest = rest[1:]
+    for name, value in found:
+        if name in ("-i", "--ignore-environment"):
+            env.clear()
+        elif name in ("-u", "--unset") and value:
+            env.pop(value.text, None)
+        elif name in ("-S", "--split-string") and value:
+            rest = (*split_words(value).words, *rest)
+    return _assignments(rest, env)
+
+
+def _privileged(found: Given, rest: Words, env: dict[str, Setting]) -> Words:
+    """Without -E, sudo starts from an environment of its own."""
+    kept: set[str] = set()
+    everything = False
+    for name, value in found:
+        if name == "--preserve-env" and value:
+            kept |= set(value.text.split(","))
+        elif name in ("-E", "--preserve-env"):
+            everything = True
+    for name in list(env):
+        if not everything and name not in kept:
+            del env[name]
+    return _assignments(rest, env)
+
+
+def _spread(found: Given, env: dict[str, Setting]) -> str | None:
+    """Variables and the container image that a launcher of many processes sets."""
+    image = None
+    for name, value in found:
+        if value is None:
+            continue
+        if name == "--container-image":
+            image = value.text
+        elif name == "-x":
+            _assignments((value,), env)
+        elif name == "--export":
+            start = 0
+            for item in value.text.split(","):
+                one = setting(value.part(start, start + len(item)))
+                if one:
+                    env[one.name] = one
+                start += len(item) + 1
+    return image
+
+
+def _module(found: Given, rest: Words) -> Words:
+    """`uv run -m MODULE` is `python -m MODULE`."""
+    for name, value in found:
+        if name in ("-m", "--module") and value:
+            return (Word.at("python", value.position), Word.at("-m", value.position), value, *rest)
+    return rest
+
+
+def _only_if_run(name: str, found: Given, rest: Words) -> Words:
+    given = {option for option, _ in found}
+    if name == "gdb":
+        return rest if given & {"--args", "-args"} else ()
+    return () if given & {"-v", "-V"} else rest
