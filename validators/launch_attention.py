@@ -20,7 +20,7 @@ _PAGES = {
 
 def _major(launch: Launch) -> int | None:
     """The GPU's architecture without its variant: 10 for sm_100 and sm_103; None: no GPU known."""
-    digits = launch.hardware.arch.removeprefix("sm_") if launch.hardware else ""
+    digits = ((launch.hardware and launch.hardware.arch) or "").removeprefix("sm_")
     return int(digits) // 10 if digits.isdigit() else None
 
 

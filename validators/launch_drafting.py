@@ -130,7 +130,9 @@ def algorithm_under_another_name(launch: Launch) -> Iterator[Finding]:
         sglang serve --model-path m --speculative-algorithm EAGLE
     """
     option = launch.option("speculative-algorithm")
-    if option is not None and _algorithm(launch) == "NEXTN":
+    # A profile's mechanism knows the name by itself.
+    by_hand = option is not None and not launch.words[option.index].origin
+    if option is not None and by_hand and _algorithm(launch) == "NEXTN":
         yield Finding(
             launch.path(option),
             f"{launch.said(option)} NEXTN shows as EAGLE in /server_info and in the log",

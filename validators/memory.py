@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from configurator import Deployment, Finding, rule
+from configurator import Deployment, Finding, Launch, Option, launch_rule, rule
 
 _SAFE = 0.68
 _TOO_HIGH = 0.80
 _SPARK = "0xBakeer/ling3-flash-spark and MiaAI-Lab: 0.68 safe, 0.75 risky, 0.95 rebooted the host"
-_FRACTION = ("memory", "mem_fraction_static")
+
+
+def _shared(launch: Launch) -> tuple[Option, float] | None:
+    """The fraction, on a machine where host and GPU share one memory."""
+    option, fraction = launch.option("mem-fraction-static"), launch.number("mem-fraction-static")
+    unified = launch.hardware is not None and launch.hardware.unified_memory
+    # MEM106 says it of a number that is no fraction at all.
+    if option is None or fraction is None or not unified or not 0 < fraction < 1:
+        return None
+    return option, fraction
 
 
 def _fraction(deployment: Deployment) -> float | None:
@@ -17,8 +26,8 @@ def _fraction(deployment: Deployment) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-@rule("MEM101", "fraction-leaves-the-host-no-memory", source=_SPARK)
-def fraction_leaves_the_host_no_memory(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("MEM101", "fraction-leaves-the-host-no-memory", source=_SPARK)
+def fraction_leaves_the_host_no_memory(launch: Launch) -> Iterator[Finding]:
     """On unified memory the fraction is taken from the host too; out of memory wedges the driver
     until a power cycle, and nothing is logged.
 
@@ -29,17 +38,24 @@ def fraction_leaves_the_host_no_memory(deployment: Deployment) -> Iterator[Findi
     Good:
         extends: ling-3.0-flash-spark
         memory: {mem_fraction_static: 0.68}
+
+    Bad:
+        # hardware: dgx-spark
+        sglang serve --model-path m --mem-fraction-static 0.85
     """
-    fraction, hardware = _fraction(deployment), deployment.hardware
-    shared = hardware.memory_gb if hardware.unified_memory else None
-    if shared is not None and fraction is not None and fraction > _TOO_HIGH:
-        left = shared * (1 - fraction)
-        yield Finding(
-            _FRACTION,
-            f"{fraction:g} of {shared:g} GB shared by host and GPU leaves "
-            f"{left:.0f} GB for everything else",
-            f"set memory.mem_fraction_static to {_SAFE}",
-        )
+    found = _shared(launch)
+    if found is None or found[1] <= _TOO_HIGH:
+        return
+    option, fraction = found
+    memory = launch.hardware.memory_gb if launch.hardware else None
+    left = f"{memory * (1 - fraction):.0f} GB" if memory else f"{1 - fraction:.0%}"
+    of = f" of {memory:g} GB" if memory else ""
+    yield Finding(
+        launch.path(option),
+        f"{launch.said(option)} {fraction:g}{of} shared by host and GPU leaves {left} for "
+        "everything else",
+        f"set it to {_SAFE}",
+    )
 
 
 @rule("MEM102", "fraction-above-the-safe-one", severity="info", source=_SPARK)
@@ -57,7 +73,7 @@ def fraction_above_the_safe_one(deployment: Deployment) -> Iterator[Finding]:
     fraction = _fraction(deployment)
     if deployment.hardware.unified_memory and fraction and _SAFE < fraction <= _TOO_HIGH:
         yield Finding(
-            _FRACTION,
+            ("memory", "mem_fraction_static"),
             f"{fraction:g} on unified memory is above the {_SAFE} reported as safe",
             f"watch MemAvailable at the first start, or set it to {_SAFE}",
         )
@@ -121,8 +137,8 @@ def unified_memory_without_a_floor(deployment: Deployment) -> Iterator[Finding]:
         )
 
 
-@rule("MEM105", "unified-memory-without-a-fraction", severity="warning", source=_SPARK)
-def unified_memory_without_a_fraction(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule("MEM105", "unified-memory-without-a-fraction", severity="warning", source=_SPARK)
+def unified_memory_without_a_fraction(launch: Launch) -> Iterator[Finding]:
     """The engine's own choice of the fraction is made for GPUs with memory of their own.
 
     Bad:
@@ -132,11 +148,46 @@ def unified_memory_without_a_fraction(deployment: Deployment) -> Iterator[Findin
     Good:
         extends: ling-3.0-flash-spark
         memory: {mem_fraction_static: 0.68}
+
+    Bad:
+        # hardware: dgx-spark
+        sglang serve --model-path m
     """
-    if deployment.hardware.unified_memory and _fraction(deployment) is None:
+    hardware = launch.hardware
+    if hardware is None or not hardware.unified_memory or launch.on("mem-fraction-static"):
+        return
+    model = launch.option("model-path")
+    path = launch.path(model) if model else launch.words[0].path if launch.words else ()
+    yield Finding(
+        # Of a profile: where the fraction would stand.
+        ("memory", "mem_fraction_static") if path == ("model", "path") else path,
+        f"{hardware.name} shares its memory with the host, and the fraction is left to the engine",
+        f"set the fraction (--mem-fraction-static) to {_SAFE}",
+    )
+
+
+@launch_rule("MEM110", "command-with-a-risky-fraction", severity="warning", source=_SPARK)
+def command_with_a_risky_fraction(launch: Launch) -> Iterator[Finding]:
+    """On unified memory the fraction is no bound while the engine loads and measures, and a
+    command has no floor that stops it before the host hangs. MEM102 says it of profiles.
+
+    Bad:
+        # hardware: dgx-spark
+        sglang serve --model-path m --mem-fraction-static 0.7
+
+    Good:
+        # hardware: dgx-spark
+        sglang serve --model-path m --mem-fraction-static 0.68
+    """
+    found = _shared(launch)
+    if found is None or not _SAFE < found[1] <= _TOO_HIGH:
+        return
+    option, fraction = found
+    if not launch.words[option.index].origin:
         yield Finding(
-            _FRACTION,
-            f"{deployment.hardware.name} shares its memory with the host, and the fraction is left "
-            "to the engine",
-            f"set memory.mem_fraction_static to {_SAFE}",
+            launch.path(option),
+            f"{launch.said(option)} {fraction:g} on memory shared with the host is above the "
+            f"{_SAFE} reported as safe",
+            f"set it to {_SAFE}, with small --max-running-requests and --chunked-prefill-size, "
+            "and watch MemAvailable at the first start",
         )

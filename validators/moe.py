@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from configurator import Deployment, Finding, rule
+from configurator import Deployment, Finding, Launch, launch_rule, rule
 
 # Storage of the experts that a runner reads, where a wrong pair starts and then does nothing.
 _READS = {
@@ -95,13 +95,44 @@ def runner_unproven_on_this_gpu(deployment: Deployment) -> Iterator[Finding]:
         )
 
 
-@rule(
+@launch_rule(
+    "MOE112",
+    "command-with-a-runner-unproven-on-this-gpu",
+    severity="warning",
+    source="flashinfer issue 5238: kernels of sm_100 are mostly not usable on 12.1",
+)
+def command_with_a_runner_unproven_on_this_gpu(launch: Launch) -> Iterator[Finding]:
+    """FlashInfer's MXFP4 experts on sm_121: the engine accepts them, and a launch command has
+    nothing that would send the request which proves them. MOE103 says it of profiles.
+
+    Bad:
+        # hardware: dgx-spark
+        sglang serve --model-path m --moe-runner-backend flashinfer_mxfp4
+
+    Good:
+        # hardware: dgx-spark
+        sglang serve --model-path m --moe-runner-backend marlin
+    """
+    option, runner = launch.option("moe-runner-backend"), launch.text("moe-runner-backend")
+    gpu = launch.hardware.arch if launch.hardware else None
+    if option is None or runner != "flashinfer_mxfp4" or gpu != "sm_121":
+        return
+    if not launch.words[option.index].origin:
+        yield Finding(
+            launch.path(option),
+            f"{launch.said(option)} {runner} on {gpu}: prebuilt kernels were reported to end in "
+            "'no kernel image is available'",
+            "set --moe-runner-backend to marlin or triton, or prove it with requests",
+        )
+
+
+@launch_rule(
     "MOE104",
     "activation-precision-not-stated",
     severity="info",
-    source="sglang 0.5.23: SGLANG_HUMMING_INPUT_QUANT_CONFIG",
+    source="sglang 0.5.16 to 0.5.23: SGLANG_HUMMING_INPUT_QUANT_CONFIG",
 )
-def activation_precision_not_stated(deployment: Deployment) -> Iterator[Finding]:
+def activation_precision_not_stated(launch: Launch) -> Iterator[Finding]:
     """Humming alone computes with 16-bit activations (W4A16); 8-bit ones need a variable.
 
     Bad:
@@ -110,12 +141,15 @@ def activation_precision_not_stated(deployment: Deployment) -> Iterator[Finding]
     Good:
         extends: ling-3.0-flash-spark
         extra: {env: {SGLANG_HUMMING_INPUT_QUANT_CONFIG: '{"dtype": "float8e4m3"}'}}
+
+    Bad:
+        sglang serve --model-path m --moe-runner-backend humming
     """
-    runner = deployment.args.get("moe-runner-backend")
-    stated = "SGLANG_HUMMING_INPUT_QUANT_CONFIG" in deployment.env
-    if runner is not None and runner.value == "humming" and not stated:
+    option, runner = launch.option("moe-runner-backend"), launch.text("moe-runner-backend")
+    stated = "SGLANG_HUMMING_INPUT_QUANT_CONFIG" in launch.env
+    if option is not None and runner == "humming" and not stated:
         yield Finding(
-            runner.path,
+            launch.path(option),
             "humming without SGLANG_HUMMING_INPUT_QUANT_CONFIG computes W4A16, while the "
             "FlashInfer baseline is called W4A8: their accuracy and speed are not like for like",
             "read the precision from the running engine, or set the variable",

@@ -154,9 +154,10 @@ def fixed_nccl_port_for_several_instances(deployment: Deployment) -> Iterator[Fi
     """
     topology = deployment.profile.topology
     given = deployment.args.get("nccl-port")
-    if given is not None and (topology.replicas > deployment.hosts or topology.data > 1):
+    # NET109 says it of one replica that starts several copies itself.
+    if given is not None and topology.replicas > deployment.hosts:
         yield Finding(
             given.path,
-            f"nccl-port {given.value} for {topology.replicas} replicas and data {topology.data}",
+            f"nccl-port {given.value} for {topology.replicas} replicas on {deployment.hosts} hosts",
             "remove nccl-port: the engine chooses a free one",
         )

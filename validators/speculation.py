@@ -6,22 +6,49 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from configurator import Deployment, Finding, Mechanism, did_you_mean, rule
+from configurator import (
+    Deployment,
+    Finding,
+    Launch,
+    LaunchEnv,
+    Mechanism,
+    Option,
+    before,
+    did_you_mean,
+    launch_rule,
+    rule,
+)
 
 _BLOCK_DRAFTS = ("DFLASH", "DSPARK")
+_CHAINS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
+_SIMULATED_LENGTH = "SGLANG_SIMULATE_ACC_LEN"
+_SIMULATED_EXPERTS = ("SGLANG_SIMULATE_UNIFORM_EXPERTS", "SGLANG_SIMULATE_ROUND_ROBIN_EXPERTS")
+_FALSE = ("", "0", "false", "no", "n")
 
 
 def _drafting(deployment: Deployment) -> Iterator[Mechanism]:
     return iter(deployment.of_family("speculation"))
 
 
-def _number(deployment: Deployment, name: str) -> int | None:
-    value: Any = deployment.arg(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _algorithm(launch: Launch) -> str | None:
+    """The algorithm in capitals; None without one, or where nobody can tell."""
+    text = launch.text("speculative-algorithm")
+    return text.upper() if text else None
 
 
-@rule("SPEC101", "window-is-not-steps-plus-one", source="sglang 0.5.23: speculative_hook.py")
-def window_is_not_steps_plus_one(deployment: Deployment) -> Iterator[Finding]:
+def _place(launch: Launch, option: Option, key: str) -> tuple[str | int, ...]:
+    """Where an option is written: a mechanism of a profile has a key for it."""
+    path = launch.path(option)
+    return (*path, key) if launch.words[option.index].origin.startswith("kernel") else path
+
+
+@launch_rule(
+    "SPEC101",
+    "window-is-not-steps-plus-one",
+    severity="warning",
+    source="sglang 0.5.5 to 0.5.23: server_args.py, speculative_hook.py",
+)
+def window_is_not_steps_plus_one(launch: Launch) -> Iterator[Finding]:
     """With topk 1 the engine sets the window to steps + 1, whatever was written.
 
     Bad:
@@ -33,24 +60,33 @@ def window_is_not_steps_plus_one(deployment: Deployment) -> Iterator[Finding]:
         extends: ling-3.0-flash-spark
         optimizations:
           nextn-mtp: {steps: 3, topk: 1, draft_tokens: 4}
+
+    Bad:
+        sglang serve --model-path m --speculative-algorithm EAGLE --speculative-num-steps 4 \
+--speculative-eagle-topk 1 --speculative-num-draft-tokens 6
     """
-    steps = _number(deployment, "speculative-num-steps")
-    tokens = deployment.args.get("speculative-num-draft-tokens")
-    chain = _number(deployment, "speculative-eagle-topk") == 1
-    for mechanism in _drafting(deployment):
-        if mechanism.kernel.algorithm in _BLOCK_DRAFTS or not chain or not steps or not tokens:
-            continue
-        if tokens.value != steps + 1:
-            yield Finding(
-                (*tokens.path, "draft_tokens") if tokens.path[0] != "extra" else tokens.path,
-                f"topk 1 and {steps} steps verify {steps + 1} tokens; draft_tokens is "
-                f"{tokens.value}, and the engine adjusts it",
-                f"set draft_tokens to {steps + 1}, or steps to match",
-            )
+    option = launch.option("speculative-num-draft-tokens")
+    tokens, steps = (
+        launch.integer("speculative-num-draft-tokens"),
+        launch.integer("speculative-num-steps"),
+    )
+    chain = launch.integer("speculative-eagle-topk") == 1 and _algorithm(launch) in _CHAINS
+    if option is None or tokens is None or not steps or not chain or tokens == steps + 1:
+        return
+    yield Finding(
+        _place(launch, option, "draft_tokens"),
+        f"topk 1 and {steps} steps verify {steps + 1} tokens; {launch.said(option)} is {tokens}, "
+        "and the engine adjusts it",
+        f"set draft tokens to {steps + 1}, or steps to {tokens - 1}",
+    )
 
 
-@rule("SPEC104", "tree-where-a-chain-is-verified", source="sglang 0.5.23: DFLASH forces topk 1")
-def tree_where_a_chain_is_verified(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule(
+    "SPEC104",
+    "tree-where-a-chain-is-verified",
+    source="sglang 0.5.12 (DFLASH) and 0.5.16 (DSPARK) to 0.5.23: both force topk 1",
+)
+def tree_where_a_chain_is_verified(launch: Launch) -> Iterator[Finding]:
     """A candidate tree (topk above 1) with an algorithm that verifies one chain.
 
     Bad:
@@ -59,19 +95,24 @@ def tree_where_a_chain_is_verified(deployment: Deployment) -> Iterator[Finding]:
 
     Good:
         extends: muse-spark-open-gb300x8
+
+    Bad:
+        sglang serve --model-path m --speculative-algorithm DFLASH \
+--speculative-draft-model-path d --speculative-eagle-topk 4
     """
-    for mechanism in _drafting(deployment):
-        given = deployment.args.get("speculative-eagle-topk")
-        topk = _number(deployment, "speculative-eagle-topk")
-        if given is None or topk is None or mechanism.kernel.algorithm not in _BLOCK_DRAFTS:
-            continue
-        if topk > 1:
-            yield Finding(
-                given.path if given.path[0] == "extra" else (*given.path, "topk"),
-                f"topk {topk} asks for a tree of candidates; {mechanism.kernel.algorithm} in "
-                f"{deployment.engine.name} verifies a chain and forces topk 1",
-                "set topk to 1",
-            )
+    option, topk = (
+        launch.option("speculative-eagle-topk"),
+        launch.integer("speculative-eagle-topk"),
+    )
+    name = _algorithm(launch)
+    if option is None or topk is None or topk < 2 or name not in _BLOCK_DRAFTS:
+        return
+    yield Finding(
+        _place(launch, option, "topk"),
+        f"topk {topk} asks for a tree of candidates; {name} in {launch.engine.name} verifies a "
+        "chain and forces topk 1",
+        "set topk to 1",
+    )
 
 
 @rule("SPEC107", "two-drafting-mechanisms", source="sglang 0.5.23: one --speculative-algorithm")
@@ -94,8 +135,13 @@ def two_drafting_mechanisms(deployment: Deployment) -> Iterator[Finding]:
         )
 
 
-@rule("SPEC111", "pipeline-with-block-drafts", source="sglang 0.5.23: DFLASH and DSPARK want pp 1")
-def pipeline_with_block_drafts(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule(
+    "SPEC111",
+    "pipeline-with-block-drafts",
+    source="sglang 0.5.12 to 0.5.23: DFLASH and DSPARK want pp 1; DSPARK prefills with more since "
+    "0.5.21",
+)
+def pipeline_with_block_drafts(launch: Launch) -> Iterator[Finding]:
     """DFLASH and DSPARK do not run with pipeline parallelism.
 
     Bad:
@@ -104,20 +150,33 @@ def pipeline_with_block_drafts(deployment: Deployment) -> Iterator[Finding]:
 
     Good:
         extends: muse-spark-open-gb300x8
+
+    Bad:
+        sglang serve --model-path m --pp-size 2 --speculative-algorithm DFLASH \
+--speculative-draft-model-path d
     """
-    pipeline = deployment.profile.topology.pipeline
-    for mechanism in _drafting(deployment):
-        if pipeline > 1 and mechanism.kernel.algorithm in _BLOCK_DRAFTS:
-            yield Finding(
-                ("topology", "pipeline"),
-                f"pipeline {pipeline} with {mechanism.name}: {mechanism.kernel.algorithm} runs "
-                "with pipeline 1 only",
-                "set topology.pipeline to 1, or remove the drafts",
-            )
+    option, stages, name = (
+        launch.option("pp-size"),
+        launch.integer("pp-size") or 1,
+        _algorithm(launch),
+    )
+    prefill = name == "DSPARK" and launch.text("disaggregation-mode") == "prefill"
+    if option is None or stages < 2 or name not in _BLOCK_DRAFTS:
+        return
+    if not prefill or before(launch.catalogue, "0.5.21"):
+        yield Finding(
+            launch.path(option),
+            f"{launch.said(option)} {stages} with {name}: it runs with pipeline 1 only",
+            "set the pipeline size to 1, or remove the drafts",
+        )
 
 
-@rule("SPEC112", "dp-attention-without-dp-head", source="sglang 0.5.23: speculative_hook.py")
-def dp_attention_without_dp_head(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule(
+    "SPEC112",
+    "dp-attention-without-dp-head",
+    source="sglang 0.5.16 (DSPARK) and 0.5.23 (DFLASH): speculative_hook.py",
+)
+def dp_attention_without_dp_head(launch: Launch) -> Iterator[Finding]:
     """DFLASH and DSPARK with data parallel attention want the LM head data parallel too.
 
     Bad:
@@ -129,20 +188,25 @@ def dp_attention_without_dp_head(deployment: Deployment) -> Iterator[Finding]:
         extends: muse-spark-open-gb300x8
         topology: {data: 4}
         extra: {args: {enable-dp-attention: true, enable-dp-lm-head: true}}
+
+    Bad:
+        # engine: 0.5.17
+        sglang serve --model-path m --tp 4 --dp 4 --enable-dp-attention \
+--speculative-algorithm DSPARK --speculative-draft-model-path d
     """
-    for mechanism in _drafting(deployment):
-        block = mechanism.kernel.algorithm in _BLOCK_DRAFTS
-        if (
-            block
-            and deployment.arg("enable-dp-attention")
-            and not deployment.arg("enable-dp-lm-head")
-        ):
-            yield Finding(
-                ("extra", "args", "enable-dp-attention"),
-                f"{mechanism.kernel.algorithm} with data parallel attention is refused without "
-                "--enable-dp-lm-head",
-                "set 'enable-dp-lm-head: true' in extra.args",
-            )
+    option = launch.option("enable-dp-attention") or launch.option("attn-dp-size")
+    groups = launch.integer("attn-dp-size") or launch.integer("dp-size") or 1
+    name = _algorithm(launch)
+    # Before that DFLASH does not run with it at all: SPEC120.
+    early = name == "DFLASH" and before(launch.catalogue, "0.5.23")
+    if option is None or groups < 2 or name not in _BLOCK_DRAFTS or early:
+        return
+    if not launch.on("enable-dp-lm-head"):
+        yield Finding(
+            launch.path(option),
+            f"{name} with data parallel attention is refused without --enable-dp-lm-head",
+            "set --enable-dp-lm-head too",
+        )
 
 
 @rule(
@@ -202,8 +266,12 @@ def _written(deployment: Deployment) -> set[str]:
     return deployment.profile.workload.model_fields_set
 
 
-@rule("SPEC115", "acceptance-is-simulated", source="sglang 0.5.23: environ.py; sglang issue 34740")
-def acceptance_is_simulated(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule(
+    "SPEC115",
+    "acceptance-is-simulated",
+    source="sglang 0.5.5 to 0.5.23: environ.py, runtime simulations; sglang issues 34740, 31603",
+)
+def acceptance_is_simulated(launch: Launch) -> Iterator[Finding]:
     """SGLANG_SIMULATE_ACC_LEN commits tokens that nobody verified: every figure becomes fake.
 
     Bad:
@@ -212,15 +280,31 @@ def acceptance_is_simulated(deployment: Deployment) -> Iterator[Finding]:
 
     Good:
         extends: ling-3.0-flash-spark
+
+    Bad:
+        SGLANG_SIMULATE_ACC_LEN=3.5 sglang serve --model-path m --speculative-algorithm DFLASH \
+--speculative-draft-model-path d
     """
-    for name in deployment.profile.extra.env:
-        if name.startswith(("SGLANG_SIMULATE_ACC", "SGLANG_SIMULATE_UNIFORM_EXPERTS",
-                            "SGLANG_SIMULATE_ROUND_ROBIN")):  # fmt: skip
+    for name in (_SIMULATED_LENGTH, *_SIMULATED_EXPERTS):
+        given = launch.env.get(name)
+        if given is not None and _simulates(given):
             yield Finding(
-                ("extra", "env", name),
+                given.path,
                 f"{name} replaces what the model decides by a simulation",
                 "remove it: it is for benchmarks of the engine's own overhead",
             )
+
+
+def _simulates(given: LaunchEnv) -> bool:
+    """A length simulates when it is positive; a value known only where it runs may be one."""
+    if given.value is None:
+        return True
+    if given.name != _SIMULATED_LENGTH:
+        return given.value.lower() not in _FALSE
+    try:
+        return float(given.value) > 0
+    except ValueError:
+        return False
 
 
 @rule("SPEC116", "draft-without-own-algorithm", severity="warning", source="sglang 0.5.23")

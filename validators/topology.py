@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from configurator import Deployment, Finding, rule
+from configurator import Deployment, Finding, Launch, launch_rule, rule
 
 
 def _attention_tensor(deployment: Deployment) -> int:
@@ -228,9 +228,14 @@ def experts_not_divisible(deployment: Deployment) -> Iterator[Finding]:
         )
 
 
-@rule("PAR106", "expert-parallel-outside-the-tensor-group", source="sglang 0.5.23: tp % ep == 0")
-def expert_parallel_outside_the_tensor_group(deployment: Deployment) -> Iterator[Finding]:
+@launch_rule(
+    "PAR106",
+    "expert-parallel-outside-the-tensor-group",
+    source="sglang 0.5.9 to 0.5.23: parallel_state.py, moe_tp_size = tp // ep",
+)
+def expert_parallel_outside_the_tensor_group(launch: Launch) -> Iterator[Finding]:
     """The expert parallel size must divide the tensor parallel size: it lies inside that group.
+    Ranks that are left over belong to no group, and the start fails there.
 
     Bad:
         extends: muse-spark-open-gb300x8
@@ -239,14 +244,25 @@ def expert_parallel_outside_the_tensor_group(deployment: Deployment) -> Iterator
     Good:
         extends: muse-spark-open-gb300x8
         topology: {expert: 1}
+
+    Bad:
+        sglang serve --model-path m --tp 8 --ep-size 3
+
+    Good:
+        sglang serve --model-path m --tp 8 --ep-size 4
     """
-    topology = deployment.profile.topology
-    if topology.tensor % topology.expert:
-        yield Finding(
-            ("topology", "expert"),
-            f"expert {topology.expert} does not divide tensor {topology.tensor}",
-            f"expert sizes that fit: {_divisors(topology.tensor, 64)}",
-        )
+    option, expert = launch.option("ep-size"), launch.integer("ep-size")
+    tensor = launch.integer("tp-size") if launch.on("tp-size") else 1
+    # MOE105: with an exchange between ranks the engine sets the expert size itself.
+    if launch.text("moe-a2a-backend") not in (None, "none"):
+        return
+    if option is None or not expert or not tensor or expert < 1 or tensor % expert == 0:
+        return
+    yield Finding(
+        launch.path(option),
+        f"{launch.said(option)} {expert} does not divide the tensor parallel size {tensor}",
+        f"expert sizes that fit: {_divisors(tensor, 64)}",
+    )
 
 
 @rule(
@@ -309,10 +325,12 @@ def data_parallel_without_dp_attention(deployment: Deployment) -> Iterator[Findi
         )
 
 
-@rule(
-    "PAR109", "data-parallel-does-not-divide-tensor", source="sglang 0.5.23: tp_size % dp_size == 0"
+@launch_rule(
+    "PAR109",
+    "data-parallel-does-not-divide-tensor",
+    source="sglang 0.5.5 to 0.5.23: assert tp_size % dp_size == 0",
 )
-def data_parallel_does_not_divide_tensor(deployment: Deployment) -> Iterator[Finding]:
+def data_parallel_does_not_divide_tensor(launch: Launch) -> Iterator[Finding]:
     """Data parallel attention divides the tensor parallel group into equal parts.
 
     Bad:
@@ -324,11 +342,18 @@ def data_parallel_does_not_divide_tensor(deployment: Deployment) -> Iterator[Fin
         extends: muse-spark-open-gb300x8
         topology: {data: 2}
         extra: {args: {enable-dp-attention: true}}
+
+    Bad:
+        sglang serve --model-path m --tp 8 --dp 3 --enable-dp-attention
     """
-    topology = deployment.profile.topology
-    if topology.tensor % topology.data:
-        yield Finding(
-            ("topology", "data"),
-            f"data {topology.data} does not divide tensor {topology.tensor}",
-            f"data sizes that fit: {_divisors(topology.tensor, 64)}",
-        )
+    name = "attn-dp-size" if launch.on("attn-dp-size") else "dp-size"
+    shared = name == "attn-dp-size" or launch.on("enable-dp-attention")
+    option, data = launch.option(name), launch.integer(name)
+    tensor = launch.integer("tp-size") if launch.on("tp-size") else 1
+    if option is None or not shared or not data or not tensor or data < 1 or tensor % data == 0:
+        return
+    yield Finding(
+        launch.path(option),
+        f"{launch.said(option)} {data} does not divide the tensor parallel size {tensor}",
+        f"sizes that fit: {_divisors(tensor, 64)}",
+    )
