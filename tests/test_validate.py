@@ -10,6 +10,7 @@ import pytest
 
 from configurator.content import Library
 from configurator.deployment import Deployment
+from configurator.launch import launch_of
 from configurator.loader import Validators
 from configurator.report.terminal import print_validations
 from configurator.rules import Finding, Rule, Severity, rule
@@ -145,8 +146,9 @@ def test_all_rules_take_less_than_a_few_milliseconds(
     times = []
     for _ in range(20):
         start = time.perf_counter()
+        launch = launch_of(deployment)
         for each in validators.rules.values():
-            list(each.check(deployment))
+            list(each.check(launch if each.subject == "launch" else deployment))
         times.append(time.perf_counter() - start)
     # Under 1 ms on a quiet machine; the bound leaves room for a loaded one.
     assert min(times) < 0.005
