@@ -194,12 +194,12 @@ class Checkpoint:
         }
 
     @property
-    def tied(self) -> bool:
-        """The LM head is the embedding; transformers' default when the config is silent."""
+    def tied(self) -> bool | None:
+        """The LM head is the embedding; None when the config leaves it to the model's class."""
         for part in (self.config, self.text):
             if isinstance(part.get("tie_word_embeddings"), bool):
                 return bool(part["tie_word_embeddings"])
-        return False
+        return None
 
     @cached_property
     def head(self) -> Tensor | None:

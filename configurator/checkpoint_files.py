@@ -17,6 +17,7 @@ from configurator.safetensors_header import Tensor, read_header
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 MODELOPT = "hf_quant_config.json"
+_FORGOTTEN = "mtp.safetensors"
 LIMIT = 64_000_000
 """Bytes of a JSON file; indexes of the largest models have about 20 MB."""
 
@@ -63,11 +64,8 @@ def _read_tensors(root: Path, index: dict[str, Any], contents: Contents) -> None
     named = _weight_map(index, contents)
     contents.indexed_bytes = _total_size(index)
     contents.tensors.update({name: Tensor(name, "") for name in named})
-    shards = sorted(set(named.values()))
-    if not named:
-        shards = [name for name in contents.files if name.endswith(".safetensors")]
     missing = []
-    for shard in shards:
+    for shard in _shards(named, contents):
         # A link to nowhere is listed, and is as missing as a file that is not.
         if shard not in contents.files or not _reachable(root / shard):
             missing.append(shard)
@@ -76,6 +74,20 @@ def _read_tensors(root: Path, index: dict[str, Any], contents: Contents) -> None
         if file is not None:
             _add(file, contents)
     contents.missing = tuple(missing)
+
+
+def _shards(named: dict[str, str], contents: Contents) -> list[str]:
+    """Names of the files that the engine loads."""
+    there = [name for name in contents.files if name.endswith(".safetensors")]
+    if not named:
+        # Mistral's own copy of the same weights, under its own names.
+        others = [name for name in there if not name.startswith("consolidated")]
+        return others or there
+    names = contents.config.get("architectures")
+    glm = isinstance(names, list) and any(str(name).startswith("Glm4Moe") for name in names)
+    # For this model the engine adds a file that some indexes forget.
+    extra = [_FORGOTTEN] if glm and _FORGOTTEN in there else []
+    return sorted({*named.values(), *extra})
 
 
 def _add(file: Path, contents: Contents) -> None:
@@ -91,7 +103,7 @@ def _weight_map(index: dict[str, Any], contents: Contents) -> dict[str, str]:
     named: dict[str, str] = {}
     strange: set[str] = set()
     for tensor, shard in entries.items() if isinstance(entries, dict) else ():
-        if isinstance(shard, str) and PurePath(shard).name == shard and "\0" not in shard:
+        if isinstance(shard, str) and _plain(shard):
             named[tensor] = shard
         else:
             strange.add(str(shard)[:80])
@@ -104,6 +116,11 @@ def _weight_map(index: dict[str, Any], contents: Contents) -> dict[str, str]:
             )
         )
     return named
+
+
+def _plain(name: str) -> bool:
+    """A name of a file in a directory, and of nothing above or below."""
+    return name not in ("", ".", "..") and PurePath(name).name == name and "\0" not in name
 
 
 def _total_size(index: dict[str, Any]) -> int:

@@ -164,7 +164,7 @@ def draft_layer_in_quantized_group(launch: Launch) -> Iterator[Finding]:
     if caught:
         yield Finding(
             _place(launch),
-            f"{caught[0]} and {len(caught) - 1} more MTP layers are stored without scales, and "
+            f"{caught[0]} is stored without scales ({len(caught)} layers of the draft are), and "
             "config_groups quantizes every Linear that ignore does not name",
             rf"add 're:mtp\..*' to quantization_config.ignore in {checkpoint.path}/config.json"
             if caught[0].startswith("mtp.")

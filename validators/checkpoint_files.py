@@ -102,7 +102,7 @@ def weights_not_in_checkpoint(launch: Launch) -> Iterator[Finding]:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         yield Finding(
             path,
-            f"{len(missing)} files of weights that the index of {checkpoint.path} names are not "
-            f"there: {shown}" + ("" if there else "; none is"),
+            f"the index of {checkpoint.path} names weights that are not there, {len(missing)} "
+            f"files: {shown}" + ("" if there else "; there is no file of weights"),
             f"fetch {shown}" + ("" if there else ", or check the launch where the weights are"),
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from configurator import Checkpoint, Finding, Launch, launch_rule
 
 _LARGEST = 64
+_SHOWN = 6
 _PADDED_VISION = (
     "InternVL",
     "InternS",
@@ -140,10 +141,18 @@ def _remedy(checkpoint: Checkpoint, layout: _Layout) -> str:
     fitting = [n for n in sizes if _fits(checkpoint, replace(layout, tensor=n))]
     alone = [n for n in sizes if _fits(checkpoint, _Layout(n, 1, 1, 1, 1, layout.dense))]
     if fitting:
-        return f"use --tp-size {', '.join(map(str, fitting))}"
+        return f"use --tp-size {_named(fitting, layout.tensor)}"
     if alone:
-        return f"use --tp-size {', '.join(map(str, alone))} without other parallel sizes"
+        return f"use --tp-size {_named(alone, layout.tensor)} without other parallel sizes"
     return "use a checkpoint that is not quantized in blocks"
+
+
+def _named(sizes: list[int], asked: int) -> str:
+    """Sizes for a remedy: powers of two when one was asked for, and the nearest of many."""
+    powers = [size for size in sizes if not size & (size - 1)]
+    chosen = powers if not asked & (asked - 1) and len(powers) > 1 else sizes
+    nearest = sorted(chosen, key=lambda size: abs(size - asked))[:_SHOWN]
+    return ", ".join(map(str, sorted(nearest)))
 
 
 def _place(launch: Launch, *names: str) -> tuple[str | int, ...]:

@@ -8,6 +8,8 @@ from configurator import Checkpoint, Finding, Launch, launch_rule
 
 _SHARES_HIDDEN = ("NEXTN", "EAGLE", "EAGLE3")
 _LONGER = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
+_OWN_WIDTH = "Gemma4Assistant"
+"""Drafts that NEXTN serves at a width of their own."""
 _TRUE = ("1", "true", "yes", "y", "on", "t")
 
 
@@ -94,7 +96,8 @@ def draft_of_another_width(launch: Launch) -> Iterator[Finding]:
         return
     target, draft = pair
     width, key = draft.target_hidden_size, "target_hidden_size"
-    if width is None and _algorithm(launch) in _SHARES_HIDDEN:
+    own = any(name.startswith(_OWN_WIDTH) for name in draft.architectures)
+    if width is None and _algorithm(launch) in _SHARES_HIDDEN and not own:
         width, key = draft.hidden_size, "hidden_size"
     if width and target.hidden_size and width != target.hidden_size:
         yield Finding(
@@ -176,15 +179,15 @@ def draft_layers_beyond_the_target(launch: Launch) -> Iterator[Finding]:
         yield Finding(
             _place(launch),
             f"the draft names {len(ids)} layers of the target, and its fc.weight is made for "
-            f"{made_for:g}",
-            f"name {made_for:g} layers in {draft.path}/config.json, as the draft was trained",
+            f"{made_for}",
+            f"name {made_for} layers in {draft.path}/config.json, as the draft was trained",
         )
 
 
-def _inputs(draft: Checkpoint, target: Checkpoint) -> float | None:
+def _inputs(draft: Checkpoint, target: Checkpoint) -> int | None:
     """How many hidden states of the target fit the draft's first weight."""
     weight = draft.tensors.get("fc.weight") or draft.tensors.get("model.fc.weight")
     width = draft.target_hidden_size or target.hidden_size
-    if weight is None or len(weight.shape) != 2 or not width:
+    if weight is None or len(weight.shape) != 2 or not width or weight.shape[1] % width:
         return None
-    return weight.shape[1] / width
+    return weight.shape[1] // width
