@@ -227,6 +227,9 @@ class Reading:
             return self._stopped(end, errors.getvalue())
         except Exception as error:
             return self._refused(error)
+        unknown = self._without_machine(values)
+        if unknown:
+            return {"state": "skipped", "error": unknown}
         missing = self._model(values, stack, argv)
         if missing:
             # Without a model the engine still checks what needs none.
@@ -246,6 +249,13 @@ class Reading:
         gpu = self.launch.get("gpu")
         if gpu and gpu.get("arch") != "cpu":
             machine.pretend(gpu)
+
+    def _without_machine(self, values: dict[str, Any]) -> str | None:
+        """Why nothing can be said for want of a machine, else None."""
+        on_cpu = values.get("device") == "cpu" or os.environ.get("SGLANG_USE_CPU_ENGINE") == "1"
+        if self.launch.get("gpu") or on_cpu:
+            return None
+        return "which GPU it is for is not said"
 
     def _model(
         self, values: dict[str, Any], stack: contextlib.ExitStack, argv: list[str]

@@ -76,6 +76,8 @@ def _availability(launch: Launch, result: OracleResult) -> Iterator[OracleFindin
 def _remedy(result: OracleResult) -> str:
     if "no directory with a config.json" in result.error:
         return "run it where the checkpoint is, or give its config.json"
+    if "which GPU" in result.error:
+        return "name the hardware, as h200"
     return ""
 
 
