@@ -61,29 +61,25 @@ def commands_of(
 
 
 def _commands(invocation: Invocation, around: _Around) -> Result:
-    outer = dict(invocation.env)
+    lost: list[Setting] = []
     for _ in range(_WRAPPERS):
         if not invocation.words:
             return _NOTHING
         inner = _skip_unknown(invocation) or unwrap(invocation)
         if inner is None:
             break
+        if program_name(invocation.words[0]) == "sudo":
+            lost += [one for name, one in invocation.env.items() if name not in inner.env]
         invocation = inner
     commands, problems = _program(invocation, around)
-    lost = [name for name in outer if name not in invocation.env]
-    if commands and lost:
-        problems = (*problems, _lost(outer[lost[0]], len(lost)))
-    return commands, problems
+    return commands, (*problems, *(_lost(lost) if commands and lost else ()))
 
 
-def _lost(first: Setting, count: int) -> Problem:
-    more = f" and {count - 1} more" if count > 1 else ""
-    return Problem(
-        "LNT008",
-        f"{first.name}{more} is set here and dropped again before the launch by sudo or env",
-        "set it after sudo, or use `sudo -E`",
-        first.position,
-    )
+def _lost(lost: list[Setting]) -> tuple[Problem, ...]:
+    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    message = f"{lost[0].name}{more} is set here, but sudo starts the engine without it"
+    remedy = f"use `sudo -E`, or `sudo {lost[0].name}=...`"
+    return (Problem("LNT008", message, remedy, lost[0].position),)
 
 
 def _program(invocation: Invocation, around: _Around) -> Result:

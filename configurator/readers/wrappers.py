@@ -44,7 +44,7 @@ _UV = (
     "--with --with-editable --with-requirements -p --python --project --directory --env-file "
     "--extra --group --only-group --no-group --package --index --index-url --extra-index-url "
     "--default-index --find-links -f --index-strategy --refresh-package --color --cache-dir "
-    "--config-file --python-platform --from -m --module -w"
+    "--config-file --python-platform --from -w"
 )
 _CONDA = "-n --name -p --prefix --cwd -r --root-prefix"
 
@@ -213,9 +213,9 @@ def _spread(found: Given, env: dict[str, Setting]) -> str | None:
 
 def _module(found: Given, rest: Words) -> Words:
     """`uv run -m MODULE` is `python -m MODULE`."""
-    for name, value in found:
-        if name in ("-m", "--module") and value:
-            return (Word.at("python", value.position), Word.at("-m", value.position), value, *rest)
+    if rest and any(name in ("-m", "--module") for name, _ in found):
+        place = rest[0].position
+        return (Word.at("python", place), Word.at("-m", place), *rest)
     return rest
 
 
