@@ -151,7 +151,7 @@ def _changed(launch: Launch, result: OracleResult) -> Iterator[OracleFinding]:
 
 def _meant(name: str, asked: object, result: OracleResult) -> str:
     """How the engine keeps what was asked for under another value or name; else empty."""
-    if (str(asked).upper(), result.resolved[name]) in _RENAMED:
+    if (str(asked).upper(), str(result.resolved[name])) in _RENAMED:
         return ", its name for the same"
     for other, value in result.resolved.items():
         if other.endswith(f"_{name}") and other not in result.asked and value == asked:
@@ -167,13 +167,16 @@ def same(asked: object, resolved: object) -> bool:
         parsed = _parsed(asked)
         if parsed is not None:
             return same(parsed, resolved)
+        if isinstance(resolved, dict):
+            # NAME=PATH becomes a record of both.
+            return set(asked.split("=", 1)) <= set(map(str, resolved.values()))
         return asked.lower() == str(resolved).lower()
     if isinstance(asked, dict) and isinstance(resolved, dict):
         # The engine fills in what was left out.
         return all(key in resolved and same(value, resolved[key]) for key, value in asked.items())
-    if isinstance(asked, list) and len(asked) == 1 and not isinstance(resolved, list):
-        return same(asked[0], resolved)
-    return False
+    if isinstance(asked, list) and isinstance(resolved, list):
+        return len(asked) == len(resolved) and all(map(same, asked, resolved))
+    return isinstance(asked, list) and len(asked) == 1 and same(asked[0], resolved)
 
 
 def _parsed(text: str) -> Any:
@@ -254,6 +257,9 @@ def _spelled(launch: Launch, spellings: list[str]) -> str | None:
 def _named(launch: Launch, message: str) -> DataPath:
     """The word a message is about: the longest option whose name it holds."""
     words = sorted(_option_words(launch), key=lambda word: -len(word[1]))
+    for index, text in words:
+        if re.search(rf"(?<![\w-]){re.escape(text)}(?![\w-])", message):
+            return launch.words[index].path
     plain = re.sub(r"[-_]+", "_", message.lower().replace("--", " "))
     for index, text in words:
         name = re.sub(r"-+", "_", text.strip("-").lower())

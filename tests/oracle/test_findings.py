@@ -61,6 +61,7 @@ def test_a_refusal_points_at_the_word_it_names() -> None:
         ("--tp 8 --enable-torch-compil", "ambiguous option: --enable-torch-compil could", 2),
         ("--attention-backend trtllm_mla", "ValueError: TRTLLM MLA backend is only", 0),
         ("--speculative-algorithm BOGUS", "ValueError: Unknown algorithm name: BOGUS", 0),
+        ("--tp 8 --pp 2", "ambiguous option: --pp could match --pp-size", 2),
         # The longest name counts, and the last of two.
         ("--page-size 1 --page-size 2", "ValueError: page_size", 2),
         ("--size 3 --page-size 1", "ValueError: page_size and size", 2),
@@ -127,6 +128,12 @@ def test_a_value_that_moved_to_another_argument_is_only_told() -> None:
     )
 
 
+def test_a_changed_list_is_shown_as_it_became() -> None:
+    answer = resolved({"cuda_graph_bs": [1, 16]}, {"cuda_graph_bs": [1, 8]})
+    (found,) = findings(launch("--cuda-graph-bs 1 16"), answer)
+    assert found.message == "--cuda-graph-bs asks for [1, 16], and SGLang 0.5.23 makes it [1, 8]"
+
+
 def test_places_of_files_are_not_compared() -> None:
     asked: dict[str, object] = {"model_path": "org/model", "tokenizer_path": "a"}
     became: dict[str, object] = {"model_path": "/tmp/x", "tokenizer_path": "b"}
@@ -144,6 +151,7 @@ def test_places_of_files_are_not_compared() -> None:
         ('{"a": 1}', {"a": 1, "b": 2}),
         ('{"decode": {"bs": [1]}}', {"decode": {"bs": [1], "backend": "full"}}),
         (["x"], "x"),
+        (["a=/x"], [{"lora_id": "7f", "lora_name": "a", "lora_path": "/x"}]),
     ],
 )
 def test_values_that_are_the_same(asked: object, became: object) -> None:
@@ -159,6 +167,8 @@ def test_values_that_are_the_same(asked: object, became: object) -> None:
         ('{"a": 1}', {"a": 2}),
         ('{"a": 1}', {"b": 1}),
         ([1, 2], [1]),
+        ([1, 2], [1, 3]),
+        (["a=/x"], [{"lora_name": "b", "lora_path": "/x"}]),
         ("bfloat16", "auto"),
         (0.9, None),
     ],
