@@ -41,10 +41,15 @@ def last_wins(items: Iterator[Item]) -> tuple[dict[str, Item], list[Item]]:
 
 
 def arguments(
-    profile: Profile, hardware: Hardware, model: Model, mechanisms: dict[str, Mechanism]
+    profile: Profile,
+    hardware: Hardware,
+    model: Model,
+    mechanisms: dict[str, Mechanism],
+    known: Catalogue | None,
 ) -> Iterator[Arg]:
     """Every argument in the order of the command; a later one of the same name wins."""
-    yield from _base_arguments(profile, model)
+    ordered = {name for entry in profile.extra.order for name in names_of(entry, known)}
+    yield from _base_arguments(profile, model, ordered)
     for name, scalar in hardware.args.items():
         yield Arg(name, scalar, f"hardware entry {hardware.name}", ("hardware", "name"))
     for mechanism in mechanisms.values():
@@ -59,7 +64,7 @@ def arguments(
         yield Arg(name.lstrip("-"), words, "extra.args", ("extra", "args", name))
 
 
-def _base_arguments(profile: Profile, model: Model) -> Iterator[Arg]:
+def _base_arguments(profile: Profile, model: Model, ordered: set[str]) -> Iterator[Arg]:
     path = profile.model.path or model.repository
     yield Arg("model-path", path, "model", ("model", "path"))
     if profile.model.revision:
@@ -70,7 +75,7 @@ def _base_arguments(profile: Profile, model: Model) -> Iterator[Arg]:
         yield Arg("served-model-name", serving.served_model_name, "serving", where)
     for name, scalar in model.args.items():
         yield Arg(name, scalar, f"model entry {model.name}", ("model", "name"))
-    yield from _parallel_arguments(profile, model)
+    yield from _parallel_arguments(profile, model, ordered)
     if profile.workload.context:
         context = profile.workload.context
         yield Arg("context-length", context, "workload", ("workload", "context"))
@@ -90,7 +95,7 @@ def _base_arguments(profile: Profile, model: Model) -> Iterator[Arg]:
             yield Arg(name, secret, "serving", ("serving", name.replace("-", "_")))
 
 
-def _parallel_arguments(profile: Profile, model: Model) -> Iterator[Arg]:
+def _parallel_arguments(profile: Profile, model: Model, ordered: set[str]) -> Iterator[Arg]:
     topology = profile.topology
     sizes = (
         ("tp-size", "tensor", topology.tensor, True),
@@ -99,7 +104,7 @@ def _parallel_arguments(profile: Profile, model: Model) -> Iterator[Arg]:
         ("dp-size", "data", topology.data, False),
     )
     for name, key, size, always in sizes:
-        if always or size > 1:
+        if always or size > 1 or name in ordered:
             yield Arg(name, size, "topology", ("topology", key))
 
 
@@ -218,12 +223,18 @@ def in_order(args: Iterable[Arg], order: Sequence[str], known: Catalogue | None)
         return list(left.values())
     found: list[Arg] = []
     for spelling in order:
-        spelled = re.split("[ =]", spelling, maxsplit=1)[0].lstrip("-")
-        flag = known.resolve(spelled).flags if known else ()
-        arg = left.pop(flag[0].name if len(flag) == 1 else spelled, None)
-        if arg is not None:
-            found.append(replace(arg, spelling=spelling.lstrip("-")))
+        meant = [name for name in names_of(spelling, known) if name in left]
+        if meant:
+            found.append(replace(left.pop(meant[0]), spelling=spelling))
     return found + [arg for arg in left.values() if not _is_default(arg, known)]
+
+
+def names_of(spelling: str, known: Catalogue | None) -> tuple[str, ...]:
+    """Every name of the flag that an entry of `extra.order` means; the one as spelled first."""
+    spelled = re.split("[ =]", spelling, maxsplit=1)[0]
+    flags = known.resolve(spelled).flags if known else ()
+    flag = flags[0] if len(flags) == 1 else None
+    return (spelled, flag.name, *flag.aliases) if flag else (spelled,)
 
 
 def _is_default(arg: Arg, known: Catalogue | None) -> bool:

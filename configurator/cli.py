@@ -7,6 +7,7 @@ not pay for the others.
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import sys
 import tempfile
@@ -19,6 +20,8 @@ from configurator import __version__
 
 COMMANDS = {
     "validate": "Judge profiles before a GPU is touched.",
+    "lint": "Judge launch commands that exist already.",
+    "import": "Turn a launch command into a profile.",
     "render": "Write the files that launch a deployment.",
     "check": "Prove from evidence what took effect.",
     "explain": "Explain a finding's code, a probe or a mechanism.",
@@ -32,6 +35,11 @@ EXIT_UNUSABLE = 2
 EXIT_BUG = 3
 
 
+def module_of(verb: str) -> str:
+    """The module of a verb: its name, which must not be a word of Python's own."""
+    return f"{verb}_" if keyword.iskeyword(verb) else verb
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported on first use."""
 
@@ -43,7 +51,7 @@ class LazyGroup(click.Group):
         """The command of one verb."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"configurator.commands.{cmd_name}")
+        module = importlib.import_module(f"configurator.commands.{module_of(cmd_name)}")
         command: click.Command = module.command
         return command
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from configurator.errors import Position
 from configurator.rules import Fix
@@ -45,6 +47,22 @@ def fix_text(text: str, name: str, findings: Iterable[Diagnostic]) -> Fixed:
         whole = lines[line]
         lines[line] = whole[:column] + fix.new + whole[column + len(fix.old) :]
     return Fixed("\n".join(lines), tuple(made), tuple(left))
+
+
+def fix_file(path: Path, findings: Iterable[Diagnostic]) -> int:
+    """Make the fixes of a file in place; how many were made.
+
+    A byte-order mark and line ends stay as they are. Nothing is written when nothing is mended.
+    """
+    wanted = [finding for finding in findings if finding.fix is not None]
+    if not wanted or not path.is_file():
+        return 0
+    raw = path.read_bytes()
+    mark = BOM_UTF8 if raw.startswith(BOM_UTF8) else b""
+    fixed = fix_text(raw.removeprefix(mark).decode(), str(path), wanted)
+    if fixed.made:
+        path.write_bytes(mark + fixed.text.encode())
+    return len(fixed.made)
 
 
 def _place(lines: list[str], at: Position, fix: Fix) -> tuple[int, int] | None:

@@ -44,10 +44,10 @@ def resolve(profile: Profile, layers: Layers, library: Library) -> Deployment:
     per_replica = topology.tensor * topology.pipeline
     _refuse_absurd_size(topology.replicas * per_replica, layers)
     hosts_per_replica = math.ceil(per_replica / hardware.gpus_per_host)
-    args, lost_args = last_wins(arguments(profile, hardware, model, mechanisms))
+    known = catalogue_of(engine)
+    args, lost_args = last_wins(arguments(profile, hardware, model, mechanisms, known))
     env, lost_env = last_wins(environment(profile, engine, hardware, mechanisms, hosts_per_replica))
     args = {name: arg for name, arg in args.items() if arg.value is not False}
-    known = catalogue_of(engine)
     processes, hosts = processes_of(profile, hardware, args, env, hosts_per_replica, known)
     return Deployment(
         profile=profile,

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from functools import lru_cache
 
-from configurator import Deployment, Finding, is_secret, redact_text, rule
+from configurator import Deployment, Finding, Launch, is_secret, launch_rule, redact_text, rule
 
 _KEYS = {"api-key": "api_key", "admin-api-key": "admin_api_key"}
 
@@ -114,3 +114,30 @@ def admin_key_handed_out(deployment: Deployment) -> Iterator[Finding]:
             "an admin key without an API key: /server_info is open and shows the admin key",
             "set serving.api_key too",
         )
+
+
+@launch_rule(
+    "SEC104",
+    "key-on-the-command-line",
+    severity="warning",
+    source="proc(5): /proc/PID/cmdline; sglang 0.5.23: /server_info shows keys",
+)
+def key_on_the_command_line(launch: Launch) -> Iterator[Finding]:
+    """A key that a script or manifest holds in clear: it lands in version control, and everybody
+    on the host sees it in the process list.
+
+    Bad:
+        sglang serve --model-path m --api-key sk-example
+
+    Good:
+        sglang serve --model-path m --api-key ${API_KEY}
+    """
+    for flag in _KEYS:
+        option = launch.option(flag)
+        # What a profile holds in clear is SEC101's.
+        if option and launch.text(flag) and launch.path(option)[0] == "argv":
+            yield Finding(
+                launch.path(option),
+                f"{launch.said(option)} is written in clear",
+                f'write --{option.name} "${flag.replace("-", "_").upper()}" and set it outside',
+            )

@@ -33,7 +33,7 @@ def read_commands(path: Path, given: Mapping[str, str] | None = None) -> Reading
     Raises:
         ConfiguratorError: LNT001, no text that can be read; LNT003, broken beyond reading.
     """
-    return _read(_text(path), str(path), given or {}, None, path.parent)
+    return _read(load(path), str(path), given or {}, None, path.parent)
 
 
 def read_text(
@@ -141,7 +141,8 @@ def _nothing(name: str, count: int, text: str = "") -> Problem:
     return Problem("LNT005", message, remedy, Position(name, 1, 1))
 
 
-def _text(path: Path) -> str:
+def load(path: Path) -> str:
+    """The text of a file. Raises as `read_commands`."""
     name = str(path)
     try:
         if not path.is_file():

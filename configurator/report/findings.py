@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from configurator.errors import ConfiguratorError, did_you_mean
+from configurator.lint import Linted
 from configurator.pages import INPUT_CODES
 from configurator.validate import Diagnostic, Validation
 
@@ -36,6 +37,8 @@ class FileFindings:
     """False: it cannot be read or resolved, so no rule has judged it."""
     ignored: int = 0
     """Findings left out on request."""
+    note: str = ""
+    """What else to say beside the counts."""
 
     def is_unusable(self, finding: Diagnostic) -> bool:
         """The finding is a reason why no rule has judged the file."""
@@ -83,6 +86,7 @@ class Policy:
         name: str | None = None,
         status: str | None = None,
         usable: bool = True,
+        note: str = "",
     ) -> FileFindings:
         """The findings of one file under this policy.
 
@@ -100,7 +104,22 @@ class Policy:
             code = 3
         else:
             code = int(any(map(self.counts, kept))) if usable else 2
-        return FileFindings(file, kept, code, name, status, usable, len(everything) - len(kept))
+        left_out = len(everything) - len(kept)
+        return FileFindings(file, kept, code, name, status, usable, left_out, note)
+
+    def of_lint(self, result: Linted) -> FileFindings:
+        """The findings of a file with launches under this policy."""
+        judged = [
+            f"line {c.command.position.line} for sglang {c.launch.engine.version} "
+            f"({c.engine_because})"
+            for c in result.commands
+        ]
+        return self.over(
+            result.file,
+            result.findings,
+            usable=not result.unusable,
+            note=f"launches: {', '.join(judged)}" if judged else "no launch",
+        )
 
     def of_validation(self, result: Validation) -> FileFindings:
         """The findings of a profile under this policy."""

@@ -47,10 +47,10 @@ def write_findings(
             return print_findings(results, quiet=quiet)
         with redirect_stdout(StringIO()) as said:
             code = print_findings(results, quiet=quiet)
-        _write(said.getvalue(), target)
+        write(said.getvalue(), target)
         return code
     files = list(_without_info(results) if quiet else results)
-    _write(_text(files, form, rules, policy, subject), target)
+    write(_text(files, form, rules, policy, subject), target)
     return max((file.exit_code for file in files), default=0)
 
 
@@ -81,7 +81,12 @@ def _without_info(results: Iterable[FileFindings]) -> Iterator[FileFindings]:
         yield replace(result, findings=loud)
 
 
-def _write(text: str, target: Path | None) -> None:
+def write(text: str, target: Path | None) -> None:
+    """Write to a file, or to the standard output.
+
+    Raises:
+        click.FileError: `target` cannot be written.
+    """
     # Names of files may hold bytes that are no UTF-8: shown as "?", never a crash.
     data = text.encode("utf-8", "replace")
     if target is None:

@@ -8,29 +8,37 @@ from typing import Any
 
 from configurator.evidence.collect import is_secret, redact_json, redact_text
 from configurator.lint import Linted, LintedCommand
+from configurator.report.findings import Policy
 from configurator.validate import Diagnostic
 
 _STAND_INS = ("placeholder", "changeme", "example", "your")
 """A key with one of these words in it is none."""
 
 
-def launches(results: Iterable[Linted], fail_on: str) -> tuple[str, int]:
-    """The result of `lint`, and its exit code."""
-    files = []
+def launches(results: Iterable[Linted], policy: Policy, *, quiet: bool = False) -> tuple[str, int]:
+    """The result of `lint`, and its exit code; `quiet` leaves out findings of severity info."""
+
+    def chosen(findings: Iterable[Diagnostic], usable: bool = True) -> list[dict[str, Any]]:
+        kept = policy.over("", findings, usable=usable).findings
+        return [_finding(f) for f in kept if not (quiet and f.severity == "info")]
+
+    files: list[dict[str, Any]] = []
     code = 0
     for result in results:
-        own = result.exit_code(fail_on)
+        commands = [{**_command(c), "findings": chosen(c.findings)} for c in result.commands]
+        own = policy.of_lint(result).exit_code
         code = max(code, own)
         files.append(
             {
                 "file": result.file,
                 "format": result.format,
-                "commands": [_command(command) for command in result.commands],
-                "findings": [_finding(finding) for finding in result.others],
+                "commands": commands,
+                "findings": chosen(result.others, not result.unusable),
                 "exit_code": own,
             }
         )
-    return json.dumps({"files": files, "exit_code": code}, indent=2, ensure_ascii=False), code
+    data = {"files": files, "exit_code": code}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n", code
 
 
 def _command(linted: LintedCommand) -> dict[str, Any]:
@@ -48,7 +56,6 @@ def _command(linted: LintedCommand) -> dict[str, Any]:
         "env": {s.name: _shown(s.name, s.value) for s in command.env.values()},
         "unknown": [word.text for word in command.argv if word.unknown],
         "engine_accepts": linted.engine_accepts,
-        "findings": [_finding(finding) for finding in linted.findings],
     }
 
 

@@ -96,6 +96,7 @@ def _summary(result: FileFindings) -> str:
     state = ", ".join(parts) if bad else "clean" + (f" ({', '.join(parts)})" if parts else "")
     colour = "red" if counts["error"] else "yellow" if counts["warning"] else "green"
     note = f" [{UNVERIFIED}]" if result.status == "unverified" else ""
+    note += f" ({result.note})" if result.note else ""
     return f"{printable(result.file)}: {click.style(state, fg=colour, bold=True)}{note}"
 
 
