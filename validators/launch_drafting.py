@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from configurator import Finding, Launch, launch_rule, since
 
 _BLOCK = ("DFLASH", "DSPARK")
+_SWITCH = "SGLANG_ENABLE_SPEC_V2"
 _SOURCE = "sglang 0.5.9 to 0.5.23: server_args.py, arg_groups/speculative_hook.py"
 # Of 0.5.23; sglang 0.5.12 lacks the last ones.
 _DEFAULT_DRAFT = (
@@ -175,4 +176,35 @@ def draft_of_the_target_not_named(launch: Launch) -> Iterator[Finding]:
             f"{launch.said(option)} {name} without --speculative-draft-model-path: "
             f"{architectures[0]} has no default",
             "set --speculative-draft-model-path to the target's own path",
+        )
+
+
+@launch_rule(
+    "SPEC129",
+    "switch-of-a-version-that-is-gone",
+    severity="warning",
+    source="sglang 0.5.14 to 0.5.20: speculative_hook.py, 'has been removed'; pull request 22128",
+)
+def switch_of_a_version_that_is_gone(launch: Launch) -> Iterator[Finding]:
+    """SGLANG_ENABLE_SPEC_V2 chose between two implementations; the second is the only one now,
+    and the variable is looked at to say so.
+
+    Bad:
+        # engine: 0.5.17
+        SGLANG_ENABLE_SPEC_V2=False sglang serve --model-path m --speculative-algorithm EAGLE
+
+    Good:
+        # engine: 0.5.12
+        SGLANG_ENABLE_SPEC_V2=True sglang serve --model-path m --speculative-algorithm EAGLE
+    """
+    given, known = launch.env.get(_SWITCH), launch.catalogue
+    # A release that does not even look at it: ENV101.
+    if given is None or known is None or _SWITCH in known.variables:
+        return
+    if _SWITCH in known.env_read:
+        yield Finding(
+            given.path,
+            f"{_SWITCH} has no effect in sglang {known.version}: speculation always runs its "
+            "second version",
+            "remove it; --disable-overlap-schedule runs drafts without overlap",
         )
