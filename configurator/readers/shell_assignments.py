@@ -55,14 +55,15 @@ def assign(words: Words, node: Node, declaration: Declaration | None = None) -> 
         return
     adds = any(child.type == "+=" for child in node.children)
     position = source.position(source.start(node))
+    is_array = value_node is not None and value_node.type == "array"
+    start = source.start(value_node) if value_node is not None else source.end(node)
+    # Read before the name is declared: `local x="$x"` means the outer one.
+    value = () if is_array else words.value(start, max(source.end(node), start))
     if declaration:
         declare(words, name[0], declaration, position)
-    if value_node is not None and value_node.type == "array":
+    if value_node is not None and is_array:
         _assign_array(words, name[0], value_node, adds, position)
-        return
-    start = source.start(value_node) if value_node is not None else source.end(node)
-    value = words.value(start, max(source.end(node), start))
-    if name_node.type == "subscript":
+    elif name_node.type == "subscript":
         offset = source.start(name_node) + len(name[0]) + 1
         _assign_element(words, name[0], (offset, source.end(name_node) - 1), value, adds)
     elif declaration and declaration.reference:
@@ -70,6 +71,8 @@ def assign(words: Words, node: Node, declaration: Declaration | None = None) -> 
         words.shell.declare(name[0], Variable(reference=reference, position=position))
     else:
         set_value(words, name[0], value, adds, position)
+        if declaration:
+            declare(words, name[0], replace(declaration, local=False), position)
 
 
 def set_value(words: Words, name: str, value: Value, adds: bool, position: Position | None) -> None:
@@ -119,7 +122,7 @@ def declare_words(words: Words, found: list[Word], declaration: Declaration) -> 
             value = (part,) if part.text else ()
             adds = name[2] == "+="
             set_value(words, name[1], value, adds, word.position)
-            declare(words, name[1], declaration, word.position)
+            declare(words, name[1], replace(declaration, local=False), word.position)
 
 
 def _assign_array(words: Words, name: str, node: Node, adds: bool, position: Position) -> None:
@@ -131,13 +134,15 @@ def _assign_array(words: Words, name: str, node: Node, adds: bool, position: Pos
     array: dict[int | str, Value] = {0: before.value} if before.value else {}
     array.update(before.array or {})
     keyed = known is not None and known.keyed
+    shell.budget.step(len(array) // 100)
+    following = 1 + max((k for k in array if isinstance(k, int)), default=-1)
     for start, end in split_words(source.text, source.start(node) + 1, source.end(node) - 1):
         shell.budget.step()
         key = _KEY.match(source.text, start, end)
         if key:
-            _keyed_element(words, array, key, (start, end), keyed)
+            index = _keyed_element(words, array, key, (start, end), keyed)
+            following = index + 1 if isinstance(index, int) else following
             continue
-        following = 1 + max((k for k in array if isinstance(k, int)), default=-1)
         for word in words.fields(start, end):
             array[following] = (word,) if word.text else ()
             following += 1
@@ -152,11 +157,12 @@ def _keyed_element(
     key: re.Match[str],
     span: tuple[int, int],
     keyed: bool,
-) -> None:
+) -> int | str | None:
     value = words.value(key.end(), span[1])
     index = _key(words, key.span(1), keyed)
     if index is not None:
         array[index] = (array.get(index, ()) if key[2] else ()) + value
+    return index
 
 
 def _key(words: Words, span: tuple[int, int], keyed: bool) -> int | str | None:

@@ -138,7 +138,7 @@ class Shell:
     def find(self, name: str) -> Variable | None:
         """The variable of this name, through references; None when nothing sets it."""
         for _ in range(10):
-            found = self._scope(name).get(name)
+            found = self.home(name).get(name)
             if found is None or not found.reference:
                 return found
             name = found.reference
@@ -146,10 +146,10 @@ class Shell:
 
     def put(self, name: str, variable: Variable) -> None:
         """Set a variable where it lives: in the innermost function that declares it."""
-        scope = self._scope(name)
+        scope = self.home(name)
         known = scope.get(name)
         if known and known.reference and not variable.reference and known.reference != name:
-            self._scope(known.reference)[known.reference] = variable
+            self.home(known.reference)[known.reference] = variable
             return
         scope[name] = variable
         self.budget.elements(len(scope))
@@ -192,7 +192,8 @@ class Shell:
                 found[name] = setting(name, variable.value, variable.position)
         return found
 
-    def _scope(self, name: str) -> dict[str, Variable]:
+    def home(self, name: str) -> dict[str, Variable]:
+        """Where a variable of this name lives."""
         return next((scope for scope in reversed(self.scopes) if name in scope), self.scopes[0])
 
 

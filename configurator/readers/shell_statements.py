@@ -1,0 +1,361 @@
+"""Statements: lists, conditions, loops, functions and subshells, walked as the shell would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from tree_sitter import Node
+
+from configurator.readers.shell_assignments import assign, declare_words
+from configurator.readers.shell_commands import Commands
+from configurator.readers.shell_flow import (
+    ExitShell,
+    LeaveLoop,
+    Status,
+    shortened,
+    touching,
+)
+from configurator.readers.shell_loops import Loops
+from configurator.readers.shell_patterns import is_extended, matches
+from configurator.readers.shell_source import Source
+from configurator.readers.shell_state import (
+    Function,
+    Run,
+    Shell,
+    is_known,
+    text_of,
+)
+from configurator.readers.shell_tests import double_brackets, single_brackets
+from configurator.readers.shell_tokens import split_words
+from configurator.readers.shell_words import Words, names_engine
+from configurator.words import Word
+
+_IGNORED = frozenset(("comment", "heredoc_body", "heredoc_start", "heredoc_end", "file_redirect"))
+
+
+class Statements:
+    """One way through a script."""
+
+    def __init__(self, shell: Shell, run: Run) -> None:
+        self.run = run
+        self.words = Words(shell, run)
+        self.commands = Commands(self.words, run, self)
+        loops = Loops(self.words, run, self.commands, self)
+        self.nesting = 0
+        self.extra: dict[int, list[tuple[int, int]]] = {}
+        self._kinds: dict[str, Callable[[Node], Status]] = {
+            "command": lambda node: self.commands.command(node, self.extra.get(node.id, ())),
+            "declaration_command": self._declaration,
+            "unset_command": self._unset,
+            "variable_assignment": self._assignment,
+            "variable_assignments": self._assignments,
+            "test_command": self._test,
+            "negated_command": self._negated,
+            "list": self._list,
+            "pipeline": self._pipeline,
+            "subshell": self._subshell,
+            "compound_statement": self._compound,
+            "do_group": self._all,
+            "redirected_statement": self._redirected,
+            "if_statement": self._if,
+            "case_statement": self._case,
+            "while_statement": loops.while_loop,
+            "for_statement": loops.for_loop,
+            "c_style_for_statement": loops.arithmetic_loop,
+            "function_definition": self._define,
+            "ERROR": self._all,
+        }
+
+    @property
+    def shell(self) -> Shell:
+        """The shell that statements run in."""
+        return self.words.shell
+
+    def script(self, source: Source) -> Status:
+        """Run a script in the shell as it is."""
+        report_errors(source, self.run)
+        return self._all(source.root)
+
+    def body(self, node: Node) -> Status:
+        """Run one statement."""
+        kind = self._kinds.get(node.type)
+        if kind is None:
+            return Status()
+        budget = self.shell.budget
+        budget.position = self.shell.source.position(self.shell.source.start(node))
+        budget.step()
+        self.nesting += 1
+        budget.depth(self.nesting // 4)
+        try:
+            return kind(node)
+        finally:
+            self.nesting -= 1
+
+    def _all(self, node: Node) -> Status:
+        return self.each(node.children)
+
+    def each(self, nodes: Sequence[Node]) -> Status:
+        """Run statements one after the other."""
+        status = Status()
+        for at, node in enumerate(nodes):
+            if not node.is_named or node.type in _IGNORED:
+                continue
+            if at + 1 < len(nodes) and nodes[at + 1].type == "&":
+                with self._copy():
+                    self.body(node)
+                status = Status()
+            else:
+                status = self.body(node)
+        return status
+
+    @contextmanager
+    def _copy(self) -> Iterator[None]:
+        """A subshell: what happens in it stays in it."""
+        before = self.shell
+        self.words.shell = before.copy()
+        try:
+            yield
+        except (ExitShell, LeaveLoop):
+            pass
+        finally:
+            self.words.shell = before
+
+    def holds(self, status: Status, *, in_list: bool = False) -> bool:
+        """Whether the statement succeeds; unknown answers are chosen, one for each run."""
+        if status.value is not None and (in_list or not status.assumed):
+            return status.value
+        yes, no = ("holds", "does not hold") if status.test else ("succeeds", "fails")
+        written = status.written or "a command"
+        return self.run.decide(written, f"`{written}` {yes}", f"`{written}` {no}")
+
+    def _declaration(self, node: Node) -> Status:
+        source = self.shell.source
+        command = node.children[0].type
+        options = [
+            text
+            for child in node.named_children
+            if (text := source.written(child))[:1] in "-+" and child.type == "word"
+        ]
+        declaration = self.commands.declaration(command, options)
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                assign(self.words, child, declaration)
+            elif child.type not in _IGNORED:
+                found = self.words.fields(source.start(child), source.end(child))
+                declare_words(self.words, found, declaration)
+        return Status()
+
+    def _unset(self, node: Node) -> Status:
+        source = self.shell.source
+        found = [Word.at("unset", source.position(source.start(node)))]
+        for child in node.named_children:
+            found += self.words.fields(source.start(child), source.end(child))
+        return self.commands.start(found)
+
+    def _assignment(self, node: Node) -> Status:
+        assign(self.words, node)
+        written = shortened(self.shell.source.written(node))
+        return Status(assumed="$(" in written or "`" in written, written=written)
+
+    def _assignments(self, node: Node) -> Status:
+        status = Status()
+        for child in node.named_children:
+            status = self._assignment(child)
+        return status
+
+    def _test(self, node: Node) -> Status:
+        source = self.shell.source
+        opening, closing = node.children[0], node.children[-1]
+        start, end = source.end(opening), source.start(closing)
+        written = shortened(source.written(node))
+        if opening.type == "[[":
+            return Status(double_brackets(self.words, start, end), False, written, True)
+        if opening.type == "((":
+            return self.arithmetic(start, end, written)
+        found: list[Word] = []
+        for first, last in split_words(source.text, start, end):
+            found += self.words.fields(first, last)
+        return Status(single_brackets(self.words, found), False, written, True)
+
+    def arithmetic(self, start: int, end: int, written: str) -> Status:
+        """Whether the arithmetic between two offsets is not zero."""
+        number = self.words.number(start, end)
+        return Status(None if number is None else number != 0, False, written, True)
+
+    def _negated(self, node: Node) -> Status:
+        status = self.body(node.named_children[-1])
+        written = f"! {status.written}" if status.written else ""
+        if status.value is None or status.assumed:
+            return Status(None, False, written, status.test)
+        return Status(not status.value)
+
+    def _list(self, node: Node) -> Status:
+        parts: list[tuple[str, Node]] = []
+        while node.type == "list" and len(node.named_children) >= 2:
+            operator = next((c.type for c in node.children if c.type in ("&&", "||")), "&&")
+            parts.append((operator, node.named_children[-1]))
+            node = node.named_children[0]
+        status = self.body(node)
+        for operator, part in reversed(parts):
+            succeeds = self.holds(status, in_list=True)
+            if succeeds == (operator == "&&"):
+                status = self.body(part)
+            elif not status.assumed:
+                status = Status(succeeds)
+        return status
+
+    def _pipeline(self, node: Node) -> Status:
+        status = Status()
+        for child in node.named_children:
+            with self._copy():
+                status = self.body(child)
+        return status
+
+    def _subshell(self, node: Node) -> Status:
+        status = Status()
+        with self._copy():
+            try:
+                status = self._all(node)
+            except ExitShell as ended:
+                status = ended.status
+        return status
+
+    def _compound(self, node: Node) -> Status:
+        source = self.shell.source
+        if node.children and node.children[0].type == "((":
+            start, end = source.end(node.children[0]), source.start(node.children[-1])
+            return self.arithmetic(start, end, shortened(source.written(node)))
+        return self._all(node)
+
+    def _redirected(self, node: Node) -> Status:
+        source = self.shell.source
+        body = node.child_by_field_name("body")
+        following: list[Node] = []
+        words: list[tuple[int, int]] = []
+        for child in node.children:
+            if child.type == "file_redirect":
+                targets = child.children_by_field_name("destination")
+                spans = touching([(source.start(t), source.end(t)) for t in targets])
+                words += spans[1:]
+            elif child.type == "heredoc_redirect":
+                following += [c for c in child.named_children if c.type in self._kinds]
+                arguments = child.children_by_field_name("argument")
+                words += [(source.start(a), source.end(a)) for a in arguments]
+        if body is None:
+            return Status()
+        self.extra[_last_command(body).id] = words
+        self._documents(node, body)
+        status = self.body(body)
+        for part in following:
+            status = self.body(part)
+        return status
+
+    def _documents(self, node: Node, body: Node) -> None:
+        """Say that a launch in a here-document is not followed, if a shell reads it."""
+        source = self.shell.source
+        first = source.written(body).split(None, 1)
+        if not first or first[0].rpartition("/")[2] not in ("bash", "sh", "ssh", "sudo", "docker"):
+            return
+        for child in node.children:
+            if child.type == "heredoc_redirect" and names_engine(source.written(child)):
+                self.run.problem(
+                    "LNT004",
+                    "a launch in a here-document is not followed",
+                    "launch the engine as a statement of its own",
+                    source.position(source.start(child)),
+                )
+
+    def _if(self, node: Node) -> Status:
+        for conditions, body in _clauses(node):
+            if not conditions or self.holds(self.each(conditions)):
+                return self.each(body)
+        return Status()
+
+    def _case(self, node: Node) -> Status:
+        source = self.shell.source
+        subject = node.child_by_field_name("value")
+        if subject is None:
+            return Status()
+        value = self.words.value(source.start(subject), source.end(subject))
+        text = text_of(value) if is_known(value) else None
+        written = shortened(source.written(subject))
+        status, falls = Status(), False
+        for item in node.named_children:
+            if item.type != "case_item":
+                continue
+            if not falls and not self._matches(item, text, written):
+                continue
+            patterns = {child.id for child in item.children_by_field_name("value")}
+            status = self.each([child for child in item.children if child.id not in patterns])
+            ending = item.children[-1].type
+            falls = ending == ";&"
+            if ending not in (";&", ";;&"):
+                break
+        return status
+
+    def _matches(self, item: Node, text: str | None, written: str) -> bool:
+        source = self.shell.source
+        nodes = item.children_by_field_name("value")
+        spans = touching([(source.start(node), source.end(node)) for node in nodes])
+        unknown = text is None
+        for start, end in spans:
+            self.shell.budget.step()
+            pattern = self.words.pattern(start, end)
+            if pattern is not None and all(part == ("*", False) for part in pattern) and pattern:
+                return True
+            if pattern is None or is_extended(pattern):
+                unknown = True
+            elif text is not None and matches(pattern, text):
+                return True
+        if not unknown or not spans:
+            return False
+        shown = shortened(source.text[spans[0][0] : spans[-1][1]])
+        key = f"{written} in {shown}"
+        return self.run.decide(
+            key, f"`{written}` matches `{shown}`", f"`{written}` does not match `{shown}`"
+        )
+
+    def _define(self, node: Node) -> Status:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and body is not None:
+            source = self.shell.source
+            self.shell.functions[source.written(name)] = Function(source, body)
+        return Status()
+
+
+def _last_command(node: Node) -> Node:
+    while node.type in ("list", "pipeline", "negated_command", "redirected_statement"):
+        if not node.named_children:
+            break
+        node = node.named_children[-1]
+    return node
+
+
+def _clauses(node: Node) -> Iterator[tuple[list[Node], list[Node]]]:
+    """Conditions and body of `if`, of each `elif`, and of `else`, which has no condition."""
+    parts = [node, *(c for c in node.children if c.type in ("elif_clause", "else_clause"))]
+    for part in parts:
+        conditions: list[Node] = []
+        body: list[Node] = []
+        current = body if part.type == "else_clause" else conditions
+        for child in part.children:
+            if child.type == "then":
+                current = body
+            elif child.type not in ("elif_clause", "else_clause", "if", "elif", "else", "fi"):
+                current.append(child)
+        yield conditions, body
+
+
+def report_errors(source: Source, run: Run) -> None:
+    """Say where a script is no shell; reading goes on with the rest."""
+    for number, node in enumerate(source.errors()):
+        if number == 20:
+            break
+        position = source.position(source.start(node))
+        if node.is_missing:
+            fact, remedy = f"`{node.type}` is missing here", f"add `{node.type}`"
+        else:
+            text = shortened(source.written(node))[:40]
+            fact, remedy = f"this is not understood as shell: `{text}`", "check quotes and brackets"
+        run.problem("LNT002", fact, remedy, position)
