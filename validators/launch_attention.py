@@ -222,7 +222,7 @@ def _flash_attention_four(launch: Launch, page: int) -> Iterator[Finding]:
     if option is None or option_fa4 is None or _major(launch) != _BLACKWELL or page == 128:
         return
     tree = (launch.integer("speculative-eagle-topk") or 0) > 1
-    latent = launch.checkpoint is not None and "kv_lora_rank" in launch.checkpoint.config
+    latent = launch.checkpoint is not None and launch.checkpoint.latent_attention
     if before(launch.catalogue, "0.5.10") or tree or latent:
         return
     assert launch.hardware is not None

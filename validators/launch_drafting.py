@@ -167,8 +167,8 @@ def draft_of_the_target_not_named(launch: Launch) -> Iterator[Finding]:
     )
     if option is None or name not in ("NEXTN", "EAGLE") or target is None:
         return
-    architectures = target.config.get("architectures")
-    if launch.on("speculative-draft-model-path") or not isinstance(architectures, list):
+    architectures = target.architectures
+    if launch.on("speculative-draft-model-path"):
         return
     if architectures and architectures[0] not in _DEFAULT_DRAFT:
         yield Finding(

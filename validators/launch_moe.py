@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from configurator import Checkpoint, Finding, Launch, before, launch_rule, since
+from configurator import Finding, Launch, before, launch_rule, since
 
 # Backends that exchange tokens between ranks and make the expert group the tensor group.
 _SPANNING = ("deepep", "mooncake", "ascend_fuseep", "flashinfer", "mori", "megamoe", "nixl", "pplx",
              "deepep_v2", "flashinfer_megamoe")  # fmt: skip
 _TRTLLM = ("flashinfer_trtllm", "flashinfer_trtllm_routed", "experimental_sgl_trtllm")
 _CAP = "SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK"
-_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 # Runners that a model without quantization can use; with another it runs Triton or stops.
 _UNQUANTIZED = ("auto", "triton", "triton_kernel", "flashinfer_cutlass", "flashinfer_trtllm",
                 "flashinfer_trtllm_routed", "deep_gemm", "aiter")  # fmt: skip
@@ -20,24 +18,16 @@ _DRAFTS_WITHOUT_RUNNER = ("DFLASH", "DSPARK", "STANDALONE")
 _TRUE = ("1", "true", "yes", "y")
 
 
-def _text_config(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The language model's part of config.json."""
-    inner = checkpoint.config.get("text_config")
-    return inner if isinstance(inner, dict) else checkpoint.config
-
-
 def _is_dense(launch: Launch) -> bool:
     """The checkpoint is here and says that there are no experts."""
-    if launch.checkpoint is None or not launch.checkpoint.config:
+    target = launch.checkpoint
+    if target is None or not target.config or target.experts:
         return False
-    config = _text_config(launch.checkpoint)
-    sparse = any(config.get(name) for name in _EXPERTS)
-    return not sparse and not any("expert" in name for name in launch.checkpoint.tensors)
+    return not any("expert" in name for name in target.tensors)
 
 
 def _architectures(launch: Launch) -> tuple[str, ...]:
-    found = launch.checkpoint.config.get("architectures") if launch.checkpoint else None
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+    return launch.checkpoint.architectures if launch.checkpoint else ()
 
 
 @launch_rule(
@@ -106,8 +96,8 @@ def _stored_as_fp8(launch: Launch) -> bool:
     if launch.text("quantization") == "fp8":
         return True
     if launch.checkpoint is not None and launch.checkpoint.config:
-        stored = launch.checkpoint.config.get("quantization_config")
-        return isinstance(stored, dict) and stored.get("quant_method") == "fp8"
+        stored = launch.checkpoint.quantization
+        return stored is not None and stored.method == "fp8"
     path = launch.text("model-path") or launch.text("model") or ""
     return "fp8" in path.rstrip("/").rpartition("/")[2].lower()
 
@@ -234,21 +224,16 @@ def _draft_is_plain(launch: Launch) -> bool:
     if launch.text("speculative-draft-model-quantization") == "unquant":
         return True
     if launch.draft is not None and launch.draft.config:
-        return not launch.draft.config.get("quantization_config") and not _without_experts(launch)
+        return launch.draft.quantization is None and bool(launch.draft.experts)
     if launch.checkpoint is None or launch.on("speculative-draft-model-path"):
         return False
-    experts = [t for t in launch.checkpoint.tensors.values() if _is_draft_expert(t.name)]
+    tensors = launch.checkpoint.tensors
+    experts = [tensors[name] for name in launch.checkpoint.draft_tensors if _is_expert(name)]
     return bool(experts) and all(tensor.dtype == "BF16" for tensor in experts)
 
 
-def _without_experts(launch: Launch) -> bool:
-    assert launch.draft is not None
-    config = _text_config(launch.draft)
-    return not any(config.get(name) for name in _EXPERTS)
-
-
-def _is_draft_expert(name: str) -> bool:
-    return name.startswith("mtp.") and ".experts." in name and name.endswith("weight")
+def _is_expert(name: str) -> bool:
+    return ".experts." in name and name.endswith("weight")
 
 
 @launch_rule(

@@ -37,9 +37,8 @@ def _given(launch: Launch, name: str) -> tuple[Option, int] | None:
 
 def _runs_frozen(launch: Launch) -> bool:
     """The draft is one of Gemma 4, which the engine runs by an algorithm without a window."""
-    architectures = launch.draft.config.get("architectures") if launch.draft else None
-    if isinstance(architectures, list) and architectures:
-        return str(architectures[0]).startswith("Gemma4")
+    if launch.draft is not None and launch.draft.architectures:
+        return launch.draft.architectures[0].startswith("Gemma4")
     return "assistant" in (launch.text("speculative-draft-model-path") or "").lower()
 
 
