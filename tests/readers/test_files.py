@@ -1,0 +1,258 @@
+"""Files of any shape: what they are taken for, what they start, and what cannot be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configurator.errors import ConfiguratorError, Position
+from configurator.readers.files import read_argv, read_argv_json, read_commands, read_text
+
+LAUNCHES = Path(__file__).parents[1] / "fixtures" / "launch"
+CASES = [
+    (row["file"], case["given"], case["expected"])
+    for row in map(json.loads, (LAUNCHES / "index.jsonl").read_text().splitlines())
+    for case in row["cases"]
+]
+
+
+@pytest.mark.parametrize(("file", "given", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_files_that_people_have(
+    file: str, given: dict[str, str], expected: list[dict[str, Any]]
+) -> None:
+    reading = read_commands(LAUNCHES / file, given)
+    found = [
+        {
+            "env": {name: one.value for name, one in command.env.items()},
+            "argv": [word.text for word in command.argv],
+        }
+        for command in reading.commands
+    ]
+    assert found == expected
+    assert reading.problems == ()
+    lines = (LAUNCHES / file).read_text().split("\n")
+    for command in reading.commands:
+        for word in command.argv:
+            # Words that come of a variable have no text of their own here.
+            if word.text.startswith("--"):
+                place = word.position
+                assert lines[place.line - 1][place.column - 1 :].startswith(word.text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "format"),
+    [
+        ("x", "sglang serve --tp 8\n", "shell"),
+        ("x.sh", "services:\nsglang serve --tp 8\n", "shell"),
+        ("x", "#!/bin/sh\nkind: x\nexec sglang serve --tp 8\n", "shell"),
+        ("x", "[Service]\nExecStart=sglang serve --tp 8\n", "systemd"),
+        ("x.service", "\n[Service]\nExecStart=sglang serve --tp 8\n", "systemd"),
+        ("x", "services:\n  a: {image: lmsysorg/sglang, command: sglang serve --tp 8}", "compose"),
+        (
+            "x",
+            "apiVersion: v1\nkind: Pod\ncontainers:\n  - command: [sglang, serve, --tp, 8]",
+            "kubernetes",
+        ),
+        ("p.json", '{"containers":[{"command":["sglang","serve","--tp","8"]}]}', "kubernetes"),
+        ("Dockerfile", 'FROM lmsysorg/sglang\nCMD ["sglang", "serve", "--tp", "8"]', "dockerfile"),
+        ("x", "FROM lmsysorg/sglang\nCMD sglang serve --tp 8", "dockerfile"),
+        ("x", '{"argv": ["sglang", "serve", "--tp", "8"]}', "argv"),
+        ("x.jsonl", '{"id": 1, "argv": ["--tp", "8"]}\n', "argv"),
+        ("x", '[{"argv": ["python", "-m", "sglang.launch_server", "--tp", "8"]}]', "argv"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_formats_are_told_apart(name: str, text: str, format: str, ends: str) -> None:
+    reading = read_text("\ufeff" + text.replace("\n", ends), name)
+    assert reading.format == format
+    assert [[word.text for word in c.argv] for c in reading.commands] == [["--tp", "8"]]
+    assert reading.problems == ()
+    assert reading.commands[0].position.file == name
+
+
+def test_a_format_can_be_said() -> None:
+    assert read_text("services: 1\n", "x", format="shell").format == "shell"
+    with pytest.raises(ConfiguratorError):
+        read_text("sglang serve", "x", format="argv")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"sglang serve\xff", "0xff"),
+        (b"\x7fELF\0\0", "binary"),
+        (b"sglang serve\0", "binary"),
+        (b"#" * (2 << 20) + b"#", "2 MiB"),
+    ],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "launch.sh"
+    path.write_bytes(content)
+    with pytest.raises(ConfiguratorError) as caught:
+        read_commands(path)
+    (problem,) = caught.value.problems
+    assert problem.code == "LNT001"
+    assert words in problem.message
+    assert problem.remedy
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none", Path("a\0b"), Path("/dev/null")):
+        with pytest.raises(ConfiguratorError) as caught:
+            read_commands(path)
+        assert [p.code for p in caught.value.problems] == ["LNT001"]
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("", "give a file"),
+        ("echo hello\n", "give a file"),
+        ("pkill -f sglang.launch_server\n", "nothing there starts it"),
+        ("services: {a: {image: redis}}", "give a file"),
+        ("apiVersion: configurator/v1\nkind: Deployment\nname: x\n", "configurator validate"),
+    ],
+)
+def test_a_file_without_a_launch_says_what_was_looked_for(text: str, remedy: str) -> None:
+    reading = read_text(text, "f")
+    assert reading.commands == ()
+    assert [p.code for p in reading.problems] == ["LNT005"]
+    assert "`sglang serve`" in reading.problems[0].message
+    assert remedy in reading.problems[0].remedy
+
+
+def test_a_launch_of_another_engine_is_named_alone() -> None:
+    reading = read_text("vllm serve org/model --tp 8\n", "f")
+    assert [(p.code, p.position) for p in reading.problems] == [("LNT006", Position("f", 1, 1))]
+
+
+def test_files_that_a_text_names_are_read_only_beside_a_file(tmp_path: Path) -> None:
+    (tmp_path / "x.env").write_text("A=1\n")
+    line = "docker run --env-file x.env lmsysorg/sglang sglang serve\n"
+    (tmp_path / "run.sh").write_text(line)
+    assert read_commands(tmp_path / "run.sh").commands[0].env["A"].value == "1"
+    assert [p.code for p in read_text(line, str(tmp_path / "run.sh")).problems] == ["LNT004"]
+
+
+def test_variables_of_docker_in_a_script_have_their_places() -> None:
+    reading = read_text(
+        "docker run \\\n  -e A=1 \\\n  --env=B=2 lmsysorg/sglang \\\n  sglang serve --tp 8\n", "f"
+    )
+    (command,) = reading.commands
+    assert command.env["A"].position == Position("f", 2, 6)
+    assert command.env["B"].position == Position("f", 3, 9)
+    assert command.argv[1].position == Position("f", 4, 21)
+
+
+def test_an_argument_vector() -> None:
+    command = read_argv(["--tp", "8"], {"A": "1"}, "argv")
+    assert ([w.text for w in command.argv], command.entry) == (["--tp", "8"], "argv")
+    assert command.env["A"].value == "1"
+    assert command.argv[1].position == Position("argv", 1, 6)
+    assert read_argv([], None, "argv").argv == ()
+    command = read_argv(["python3", "-m", "sglang.launch_server", "--tp", "8"], None, "argv")
+    assert ([w.text for w in command.argv], command.entry) == (["--tp", "8"], "launch_server")
+    command = read_argv(["env", "A=1", "sglang", "serve"], {"B": "2"}, "argv")
+    assert {n: s.value for n, s in command.env.items()} == {"A": "1", "B": "2"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [(["ls"], "LNT005"), (["vllm", "serve"], "LNT006"), (["", "x"], "LNT005")],
+)
+def test_an_argument_vector_without_the_engine_is_refused(argv: list[str], code: str) -> None:
+    with pytest.raises(ConfiguratorError) as caught:
+        read_argv(argv, None, "argv")
+    assert [p.code for p in caught.value.problems] == [code]
+
+
+def test_json_has_the_places_of_its_words() -> None:
+    text = (
+        '[\n {"argv": ["--tp", "8",\n   "--j", "{\\"a\\": \\u00e9}"],\n'
+        '  "env": {"A": "1", "B": null}},\n'
+        ' {"id": "x", "more": [1, 2.5, true, {}], "argv": []}\n]'
+    )
+    reading = read_argv_json(text, "f")
+    first, second = reading.commands
+    found = [(w.text, w.position.line, w.position.column) for w in first.argv]
+    assert found == [("--tp", 2, 13), ("8", 2, 21), ("--j", 3, 5), ('{"a": é}', 3, 12)]
+    assert first.argv[3].position_at(6) == Position("f", 3, 20)
+    assert {n: s.value for n, s in first.env.items()} == {"A": "1", "B": None}
+    assert first.env["A"].position == Position("f", 4, 17)
+    assert second.argv == ()
+    assert reading.problems == ()
+
+
+def test_json_lines_are_read_in_order() -> None:
+    reading = read_argv_json('{"argv": ["--tp", "1"]}\n\n{"argv": ["--tp", "2"]}\n', "f")
+    assert [c.argv[1].text for c in reading.commands] == ["1", "2"]
+    assert reading.commands[1].position == Position("f", 3, 12)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ('{"argv": ["a" "b"]}', 1, 15),
+        ('{"argv": ["a\n"]}', 1, 11),
+        ('{"argv": ["a"]', 1, 15),
+        ('{"argv": "a"}', 1, 1),
+        ('{"argv": [1]}', 1, 1),
+        ('{"argv": [null]}', 1, 1),
+        ('{"argv": [], "env": []}', 1, 1),
+        ('{"argv": [], "env": {"A": 1}}', 1, 1),
+        ("{}", 1, 1),
+        ("\n3", 2, 1),
+        ("{argv: []}", 1, 2),
+        ('{"argv": ["\\ud800"]}', 1, 11),
+        ('{"argv": ["\\x"]}', 1, 11),
+        ('{"argv": [1.2.3]}', 1, 11),
+        ("[" * 100_000, 1, 52),
+        ("nope", 1, 1),
+    ],
+)
+def test_json_of_another_shape_is_refused(text: str, line: int, column: int) -> None:
+    with pytest.raises(ConfiguratorError) as caught:
+        read_argv_json(text, "f")
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.position) == ("LNT003", Position("f", line, column))
+
+
+def dockerfile(body: str, given: dict[str, str] | None = None) -> Any:
+    reading = read_text(f"FROM lmsysorg/sglang:v1\n{body}", "Dockerfile", given)
+    assert len(reading.commands) == 1
+    return reading.commands[0]
+
+
+def test_a_dockerfile_starts_its_entrypoint_with_its_command() -> None:
+    command = dockerfile(
+        'ENV A=1 B="x y"\nENTRYPOINT ["sglang", "serve"]\nCMD ["--tp", \\\n  "8"]\n'
+    )
+    assert [(w.text, w.position.line, w.position.column) for w in command.argv] == [
+        ("--tp", 4, 7),
+        ("8", 5, 4),
+    ]
+    assert {n: s.value for n, s in command.env.items()} == {"A": "1", "B": "x y"}
+    assert command.env["B"].position == Position("Dockerfile", 2, 9)
+    assert command.image == "lmsysorg/sglang:v1"
+
+
+def test_a_dockerfile_with_a_line_for_the_shell() -> None:
+    command = dockerfile(
+        "ENV TP 8\nRUN <<EOF\nCMD x\nEOF\nCMD exec sglang serve \\\n  --tp $TP --x 1\n"
+    )
+    assert [word.text for word in command.argv] == ["--tp", "8", "--x", "1"]
+    assert command.argv[2].position == Position("Dockerfile", 7, 12)
+
+
+def test_the_last_stage_of_a_dockerfile_counts() -> None:
+    text = (
+        "ARG TAG=v1\nFROM --platform=x lmsysorg/sglang:${TAG} AS base\nARG A=1\nENV X=$A Y=${Z}\n"
+        'CMD ["redis"]\nFROM base\nENV W=2\nCMD sglang serve --tp 1\nCMD sglang serve --tp 2\n'
+    )
+    (command,) = read_text(text, "Dockerfile", {"TAG": "v2"}).commands
+    assert [word.text for word in command.argv] == ["--tp", "2"]
+    assert {n: s.value for n, s in command.env.items()} == {"X": "1", "Y": None, "W": "2"}
+    assert command.image == "lmsysorg/sglang:v2"
