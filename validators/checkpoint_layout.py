@@ -35,7 +35,8 @@ class _Layout:
     data: int
     """Groups of data parallel attention; 1 without."""
     context: int
-    expert: int
+    asked_expert: int | None
+    """None: as many as the tensor parallel size, as all-to-all backends make it."""
     expert_data: int
     dense: int | None
     """--moe-dense-tp-size."""
@@ -47,37 +48,41 @@ class _Layout:
         return self.tensor // groups if self.tensor % groups == 0 else None
 
     @property
+    def expert(self) -> int:
+        """Ranks that the experts are spread over."""
+        return self.asked_expert or self.tensor
+
+    @property
     def expert_tensor(self) -> int | None:
         """Ranks that share one expert; None when the sizes do not divide."""
         groups = self.expert * self.expert_data
         return self.tensor // groups if self.tensor % groups == 0 else None
 
 
-def _size(launch: Launch, name: str, older: str, default: int = 1) -> int | None:
-    """A flag's size under the name of this release or of older ones; None when nobody can tell."""
-    for flag in (name, older):
-        if launch.on(flag):
-            value = launch.integer(flag)
-            return value if value is not None and default <= value <= 4096 else None
-    return default
+def _size(launch: Launch, name: str, default: int = 1) -> int | None:
+    """The size that a flag gives; None when it is known only where the launch runs."""
+    if not launch.on(name):
+        return default
+    value = launch.integer(name)
+    return value if value is not None and default <= value <= 4096 else None
 
 
 def _layout(launch: Launch) -> _Layout | None:
     """None when a size is known only where the launch runs."""
-    tensor = _size(launch, "tp-size", "tensor-parallel-size")
-    data = _size(launch, "dp-size", "data-parallel-size")
-    context = _size(launch, "attn-cp-size", "attention-context-parallel-size")
-    expert = _size(launch, "ep-size", "expert-parallel-size")
-    expert_data = _size(launch, "moe-dp-size", "moe-data-parallel-size")
-    dense = _size(launch, "moe-dense-tp-size", "moe-dense-tp-size", 0)
+    tensor, data = _size(launch, "tp-size"), _size(launch, "dp-size")
+    context, dense = _size(launch, "attn-cp-size"), _size(launch, "moe-dense-tp-size", 0)
+    expert, expert_data = _size(launch, "ep-size"), _size(launch, "moe-dp-size")
     if None in (tensor, data, context, expert, expert_data, dense):
         return None
-    if launch.on("moe-a2a-backend") and launch.text("moe-a2a-backend") != "none":
-        # The engine then sets the expert parallel size to the tensor parallel size.
-        expert = tensor
+    spread = launch.on("moe-a2a-backend") and launch.text("moe-a2a-backend") != "none"
     groups = data if launch.on("enable-dp-attention") else 1
     return _Layout(
-        tensor or 1, groups or 1, context or 1, expert or 1, expert_data or 1, dense or None
+        tensor or 1,
+        groups or 1,
+        context or 1,
+        None if spread else expert,
+        expert_data or 1,
+        dense or None,
     )
 
 
@@ -161,10 +166,6 @@ def _place(launch: Launch, *names: str) -> tuple[str | int, ...]:
     return launch.path(option) if option else ("argv",)
 
 
-_TENSOR = ("tp-size", "tensor-parallel-size")
-_EXPERT = ("ep-size", "expert-parallel-size")
-
-
 @launch_rule(
     "CKPT141",
     "checkpoint-heads-not-divisible",
@@ -187,7 +188,7 @@ def checkpoint_heads_not_divisible(launch: Launch) -> Iterator[Finding]:
     left = _heads_left(checkpoint, layout)
     if left:
         yield Finding(
-            _place(launch, *_TENSOR),
+            _place(launch, "tp-size"),
             f"{checkpoint.heads} attention heads in config.json over {layout.attention} ranks "
             f"leave {left} over",
             _remedy(checkpoint, layout),
@@ -215,7 +216,7 @@ def checkpoint_kv_heads_not_divisible(launch: Launch) -> Iterator[Finding]:
     checkpoint, layout = launch.checkpoint, _layout(launch)
     if checkpoint and layout and _kv_heads_unfit(checkpoint, layout):
         yield Finding(
-            _place(launch, *_TENSOR),
+            _place(launch, "tp-size"),
             f"{checkpoint.kv_heads} KV heads in config.json neither divide into "
             f"{layout.attention} ranks nor replicate evenly on them",
             _remedy(checkpoint, layout),
@@ -249,7 +250,7 @@ def vision_heads_not_divisible(launch: Launch) -> Iterator[Finding]:
     left = _vision_left(checkpoint, layout)
     if left:
         yield Finding(
-            _place(launch, *_TENSOR),
+            _place(launch, "tp-size"),
             f"{checkpoint.vision_heads} heads of the vision tower over {layout.attention} ranks "
             f"leave {left} over",
             f"{_remedy(checkpoint, layout)}, or --mm-enable-dp-encoder",
@@ -273,14 +274,14 @@ def checkpoint_experts_not_divisible(launch: Launch) -> Iterator[Finding]:
         sglang serve --model-path CHECKPOINT --tp-size 8 --ep-size 4
     """
     checkpoint, layout = launch.checkpoint, _layout(launch)
-    redundant = _size(launch, "ep-num-redundant-experts", "ep-num-redundant-experts", 0)
+    redundant = _size(launch, "ep-num-redundant-experts", 0)
     if checkpoint is None or layout is None or redundant is None or not checkpoint.experts:
         return
     experts = checkpoint.experts + redundant
     if layout.expert > 1 and experts % layout.expert:
         fitting = [n for n in range(1, layout.tensor + 1) if not (layout.tensor % n or experts % n)]
         yield Finding(
-            _place(launch, *_EXPERT, "moe-a2a-backend"),
+            _place(launch, "ep-size", "moe-a2a-backend"),
             f"{experts} experts over {layout.expert} expert parallel ranks leave "
             f"{experts % layout.expert} over",
             f"use --ep-size {', '.join(map(str, fitting))}",
@@ -311,7 +312,7 @@ def dense_layer_splits_a_block(launch: Launch) -> Iterator[Finding]:
     if width and _block_unfit(checkpoint, width, ranks):
         dense = ", or --moe-dense-tp-size 1" if checkpoint.experts else ""
         yield Finding(
-            _place(launch, *_TENSOR),
+            _place(launch, "tp-size"),
             f"intermediate_size {width} over {ranks} ranks is {width / ranks:g}, and "
             f"weight_block_size is {_block(checkpoint)}",
             _remedy(checkpoint, layout) + dense,
@@ -340,10 +341,10 @@ def expert_splits_a_block(launch: Launch) -> Iterator[Finding]:
         return
     width, ranks = checkpoint.expert_size, layout.expert_tensor
     if width and ranks and _block_unfit(checkpoint, width, ranks):
-        whole = replace(layout, expert=layout.tensor, expert_data=1)
+        whole = replace(layout, asked_expert=None, expert_data=1)
         wide = f"use --ep-size {layout.tensor}, or " if _fits(checkpoint, whole) else ""
         yield Finding(
-            _place(launch, *_TENSOR),
+            _place(launch, "tp-size"),
             f"expert width {width} over {ranks} ranks is {width / ranks:g}, and "
             f"weight_block_size is {_block(checkpoint)}",
             wide + _remedy(checkpoint, layout).removeprefix("use " if wide else ""),
