@@ -14,18 +14,17 @@ Change = Callable[[dict[str, Any]], None]
 def recognized(kernel: Kernel, profile: dict[str, Any]) -> Change | None:
     """How to say the mechanism in `profile`, whose `extra` has everything it sets.
 
-    None when something it sets is missing or has another value, or when it sets nothing: then
-    no argument tells that it is on.
+    None when something it sets is missing or has another value, or when nothing tells that it
+    is on.
     """
     args = profile.get("extra", {}).get("args", {})
     env = profile.get("extra", {}).get("env", {})
     options: dict[str, Any] = {}
-    wanted: dict[str, Any] = {**kernel.args}
-    if not wanted or not all(
-        _fits(kernel, n, w, args, options, profile) for n, w in wanted.items()
-    ):
+    if not all(_fits(kernel, n, w, args, options, profile) for n, w in kernel.args.items()):
         return None
     if not all(_fits_env(kernel, name, value, env, options) for name, value in kernel.env.items()):
+        return None
+    if not set(kernel.args).intersection(args) and not set(kernel.env).intersection(env):
         return None
     wish = {k: v for k, v in options.items() if k != "draft" and v != _default(kernel, k)}
     if "draft" in options:

@@ -72,7 +72,7 @@ def argument_unknown_to_the_engine(launch: Launch) -> Iterator[Finding]:
 
     Bad:
         extends: muse-spark-open-gb300x8
-        extra: {args: {cuda-graph-max-bs-prefil: 8}}
+        extra: {args: {cuda-graph-max-bs-prefilled: 8}}
 
     Bad:
         # engine: 0.5.23
@@ -384,9 +384,10 @@ def _remedy(name: str, known: Catalogue | None) -> tuple[str, Fix | None]:
         return f"write {dashed}", Fix(name, dashed)
     # Many names share words, so only much likeness means anything.
     near = difflib.get_close_matches(dashed, known.flags, n=2, cutoff=0.8)
-    parts = [f"did you mean {' or '.join(map(repr, near))}?"] if near else []
-    parts += [f"it is known in {spans} only"] if spans else []
-    return "; ".join(parts) or "remove it", None
+    meant = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+    if spans:
+        return f"it is known in {spans} only" + (f"; {meant}" if meant else ""), None
+    return meant or "remove it", None
 
 
 def _list(names: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from configurator import (
     Fix,
     Launch,
     LaunchEnv,
+    before,
     launch_rule,
     load_catalogue,
     versions_with,
@@ -22,6 +23,14 @@ _SOURCE = "the variables in the sources of every release: configurator/engine/ca
 _ELSEWHERE = ("SGLANG_ENABLE_FP8_LM_HEAD",)
 # Nobody wrote what this one sets: a release that ignores it only shows less evidence.
 _OURS = "evidence.instrument"
+_OPTIONS_OF_VLLM = {
+    "VLLM_ATTENTION_BACKEND": "attention-backend",
+    "VLLM_ALL2ALL_BACKEND": "moe-a2a-backend",
+    "VLLM_FLASHINFER_MOE_BACKEND": "moe-runner-backend",
+    "VLLM_HOST_IP": "dist-init-addr",
+    "VLLM_USE_FLASHINFER_MOE_FP4": "moe-runner-backend",
+    "VLLM_USE_FLASHINFER_MOE_FP8": "moe-runner-backend",
+}
 _BOOLEANS = ("true", "1", "yes", "y", "false", "0", "no", "n")
 
 
@@ -39,7 +48,7 @@ def variable_unknown_to_the_engine(launch: Launch) -> Iterator[Finding]:
         extra: {env: {SGLANG_LOG_GC: 1}}
     """
     if launch.engine.released:
-        yield from _unknown(launch)
+        yield from (finding for gone, finding in _unknown(launch) if not gone)
 
 
 @launch_rule(
@@ -99,6 +108,48 @@ def variable_renamed_in_the_engine(launch: Launch) -> Iterator[Finding]:
         )
 
 
+@launch_rule("ENV105", "variable-gone-from-the-engine", severity="warning", source=_SOURCE)
+def variable_gone_from_the_engine(launch: Launch) -> Iterator[Finding]:
+    """A variable that earlier releases read and this one does not: whatever it switched on or off
+    is now as the engine decides, and nothing says so.
+
+    Bad:
+        # engine: 0.5.23
+        SGLANG_ENABLE_SPEC_V2=1 sglang serve --model-path m
+
+    Good:
+        # engine: 0.5.9
+        SGLANG_ENABLE_SPEC_V2=1 sglang serve --model-path m
+    """
+    if launch.engine.released:
+        yield from (finding for gone, finding in _unknown(launch) if gone)
+
+
+@launch_rule(
+    "ENV106",
+    "variable-of-another-engine",
+    severity="warning",
+    source="vLLM 0.33: envs.py; sglang reads VLLM_ names only where its catalogue has them",
+)
+def variable_of_another_engine(launch: Launch) -> Iterator[Finding]:
+    """A variable of vLLM, which this engine does not read.
+
+    Bad:
+        VLLM_FLASHINFER_MOE_BACKEND=latency sglang serve --model-path m
+
+    Good:
+        sglang serve --model-path m --moe-runner-backend flashinfer_trtllm
+    """
+    for known, env in _set(launch):
+        if env.name.startswith("VLLM_") and not known.knows_env(env.name):
+            option = _OPTIONS_OF_VLLM.get(env.name)
+            yield Finding(
+                env.path,
+                f"{_said(env)} is a variable of vLLM: sglang {known.version} does not read it",
+                f"use --{option}" if option else f"remove {env.name}",
+            )
+
+
 @launch_rule("ENV104", "variable-unknown-to-the-base-release", severity="warning", source=_SOURCE)
 def variable_unknown_to_the_base_release(launch: Launch) -> Iterator[Finding]:
     """A variable that the release below this build does not read; the build may have added it
@@ -115,7 +166,7 @@ def variable_unknown_to_the_base_release(launch: Launch) -> Iterator[Finding]:
         extra: {env: {SGLANG_ENABLE_EVERYTHING: 1}}
     """
     if not launch.engine.released:
-        yield from _unknown(launch)
+        yield from (finding for _, finding in _unknown(launch))
 
 
 def _set(launch: Launch) -> Iterator[tuple[Catalogue, LaunchEnv]]:
@@ -130,31 +181,36 @@ def _said(env: LaunchEnv) -> str:
     return f"{env.name} (from {env.origin})" if env.origin else env.name
 
 
-def _unknown(launch: Launch) -> Iterator[Finding]:
+def _unknown(launch: Launch) -> Iterator[tuple[bool, Finding]]:
+    """Variables that are not read, each with whether an earlier release read it."""
     for known, env in _set(launch):
         if not env.name.startswith(_PREFIXES) or known.knows_env(env.name):
             continue
         if env.name in _ELSEWHERE or env.origin == _OURS:
             continue
-        yield Finding(
-            env.path,
-            f"sglang {known.version} does not read {_said(env)}: it is ignored without a word",
-            _remedy(env.name, known),
+        spans = versions_with("env", env.name)
+        last = load_catalogue(spans.rpartition(" ")[2]) if spans else None
+        yield (
+            before(last, known.version),
+            Finding(
+                env.path,
+                f"sglang {known.version} does not read {_said(env)}: it is ignored without a word",
+                _remedy(env.name, known, spans, last),
+            ),
         )
 
 
-def _remedy(name: str, known: Catalogue) -> str:
+def _remedy(name: str, known: Catalogue, spans: str, older: Catalogue | None) -> str:
     """What replaced it, as an older release says; or where it exists; or what is spelled alike."""
-    spans = versions_with("env", name)
-    last = load_catalogue(spans.rpartition(" ")[2]) if spans else None
-    present = last.renamed(name) if last else None
+    present = older.renamed(name) if older else None
     if present is not None and present in known.variables:
         return f"write {present} instead; {name} is known in {spans} only"
+    note = older.retired[name].note if older and name in older.retired else ""
+    if spans:
+        return f"remove it: it is known in {spans} only" + (f" ({note})" if note else "")
     # All names begin alike, so only much likeness means anything.
     near = difflib.get_close_matches(name, known.env | known.env_read, n=2, cutoff=0.8)
-    parts = [f"did you mean {' or '.join(map(repr, near))}?"] if near else []
-    parts += [f"it is known in {spans} only"] if spans else []
-    return "; ".join(parts) or f"remove {name}"
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"remove {name}"
 
 
 def _reads(kind: str, value: str) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="PROFILE",
               help="File to write. Default: the standard output.")  # fmt: skip
 @click.option("--engine", metavar="VERSION",
-              help="Release it runs. Default: the image's tag, else the newest release.")  # fmt: skip
+              help="Release it runs. Default: the image's tag, else the newest.")  # fmt: skip
 @click.option("--hardware", metavar="NAME", help="Machine it runs on, of `list hardware`.")
 @click.option("--name", metavar="NAME", help="Name of the deployment. Default: the file's.")
 @click.option("--number", type=click.IntRange(min=1), metavar="N",

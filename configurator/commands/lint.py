@@ -15,7 +15,9 @@ from configurator.commands.options import (
     fail_on_option,
     findings_format_option,
     open_library,
+    open_oracle,
     open_validators,
+    oracle_option,
     output_option,
     policy_of,
     selection_options,
@@ -55,6 +57,7 @@ STDIN = "-"
 @output_option
 @fail_on_option
 @selection_options
+@oracle_option
 @click.option("--quiet", "-q", is_flag=True, help="Leave out findings of severity info.")
 @content_option
 def command(
@@ -71,6 +74,7 @@ def command(
     fail_on: str,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    oracle: str | None,
     quiet: bool,
     content: tuple[Path, ...],
 ) -> int:
@@ -100,6 +104,10 @@ def command(
             _linted, given=assignments(given), around=around, library=library, rules=rules
         )
         results = (_fixed(result, again) for result in results)
+    if oracle:
+        from configurator.oracle.asking import ask_about_files
+
+        results = iter(ask_about_files(list(results), open_oracle(oracle)))
     if form == "json":
         from configurator.report.formats import write
         from configurator.report.launches import launches

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -12,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from configurator.content import Library
     from configurator.loader import Validators, Wanted
+    from configurator.oracle.client import Oracle
     from configurator.report.findings import FailOn, Policy
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,3 +130,24 @@ def open_validators(library: Library, wanted: Wanted = "all") -> Validators:
     from configurator.loader import load_validators
 
     return load_validators(library.roots, wanted)
+
+
+def oracle_option(function: F) -> F:
+    """`--oracle PYTHON`: also ask the engine itself."""
+    return click.option(
+        "--oracle",
+        metavar="PYTHON",
+        help="A Python that can import sglang: the engine itself resolves the arguments too, on "
+        "a CPU with the GPU simulated.",
+    )(function)
+
+
+def open_oracle(python: str) -> Oracle:
+    """The oracle of an interpreter, telling on a terminal what it does."""
+    from configurator.oracle.client import Oracle
+
+    def progress(text: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r\x1b[Kasking the engine: {text}", err=True, nl=False)
+
+    return Oracle(Path(shutil.which(python) or python), progress=progress)

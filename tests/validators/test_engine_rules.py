@@ -20,7 +20,7 @@ RELEASED = {"build": "sglang-0.5.23"}
 BUILD = {"build": "ling-v3-mxfp4-humming", "overrides": {"base": {"release": "0.5.23"}}}
 NEW = ("ENG106", "ENG107", "ENG108", "ENG109")
 ENGINE = ("ENG001", "ENG101", "ENG102", "ENG103", "ENG104", "ENG105", *NEW)
-ENVIRONMENT = ("ENV101", "ENV102", "ENV103", "ENV104")
+ENVIRONMENT = ("ENV101", "ENV102", "ENV103", "ENV104", "ENV105", "ENV106")
 
 
 class Judge:
@@ -232,7 +232,8 @@ def test_mistyped_variables(judge: Judge) -> None:
 def test_a_variable_that_is_gone(judge: Judge) -> None:
     engine = {"build": "sglang-0.5.17"}
     assert judge(env={"SGLANG_ENABLE_THINKING": 1}, engine=engine)[0][0] == "ENV103"
-    _, _, remedy = judge.only(env={"SGLANG_LOGITS_PROCESSER_CHUNK_SIZE": 1})
+    code, _, remedy = judge.only(env={"SGLANG_LOGITS_PROCESSER_CHUNK_SIZE": 1})
+    assert code == "ENV105"
     assert remedy == (
         "write SGLANG_LOGPROB_CHUNK_SIZE instead; SGLANG_LOGITS_PROCESSER_CHUNK_SIZE is known in "
         "0.5.4.post3 to 0.5.20 only"
