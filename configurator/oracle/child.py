@@ -28,13 +28,12 @@ import sys
 import tempfile
 import time
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-_NETWORK = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo")
-_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
+_OWN_CODE = "its own code is not run"
+_UNKNOWN_MODEL = re.compile(r"(?i)model.type|unrecognized model|trust_remote_code")
 _QUIET = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -75,47 +74,6 @@ def _beside(name: str) -> Any:
 
 
 machine = _beside("machine")
-
-
-class NoNetworkError(OSError):
-    """Reading arguments tried to reach another machine."""
-
-
-def no_network(event: str, _args: tuple[Any, ...]) -> None:
-    """Audit hook: no other machine is reached."""
-    if event in _NETWORK:
-        raise NoNetworkError(f"no network while arguments are read ({event})")
-
-
-def no_programs(event: str, args: tuple[Any, ...]) -> None:
-    """Audit hook: programs look as if they were not installed."""
-    if event in _PROGRAMS:
-        raise FileNotFoundError(2, "no program is started while arguments are read", str(args[0]))
-
-
-class Log(list[str]):
-    """Warnings of the engine, whatever handlers its logging has."""
-
-    def listen(self) -> None:
-        """Hear every record from now on."""
-        make = logging.getLogRecordFactory()
-
-        def hear(*args: Any, **options: Any) -> logging.LogRecord:
-            record = make(*args, **options)
-            if record.levelno >= logging.WARNING and record.name.split(".")[0] == "sglang":
-                self.append(_uncoloured(record.getMessage()))
-            return record
-
-        logging.setLogRecordFactory(hear)
-        warnings.showwarning = self._show  # type: ignore[assignment]
-
-    def _show(self, message: Any, _category: Any, filename: str, *_rest: Any) -> None:
-        if "/sglang/" in filename:
-            self.append(_uncoloured(str(message)))
-
-
-def _uncoloured(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 class Engine:
@@ -198,18 +156,22 @@ class Reading:
     def __init__(self, engine: Engine, launch: dict[str, Any]) -> None:
         self.engine = engine
         self.launch = launch
-        self.log = Log()
+        self.log = machine.Log()
         self.notes: list[str] = []
         self.replaced: dict[str, str] = {}
 
     def result(self) -> dict[str, Any]:
         """What becomes of the launch."""
-        sys.addaudithook(no_programs)
+        sys.addaudithook(machine.no_programs)
         os.environ.update({k: v for k, v in self.launch["env"].items() if v is not None} | _QUIET)
         self.log.listen()
         with contextlib.ExitStack() as stack:
             found = self._judge(stack)
-        found = {"warnings": list(dict.fromkeys(self.log)), "notes": self.notes, **found}
+        found = {
+            "warnings": list(dict.fromkeys(self.log)),
+            "notes": list(dict.fromkeys(self.notes)),
+            **found,
+        }
         text = json.dumps(found)
         for directory, path in self.replaced.items():
             text = text.replace(directory, path.replace("\\", "\\\\").replace('"', '\\"'))
@@ -230,10 +192,9 @@ class Reading:
         unknown = self._without_machine(values)
         if unknown:
             return {"state": "skipped", "error": unknown}
-        missing = self._model(values, stack, argv)
+        missing = self._models(values, stack, argv)
         if missing:
-            # Without a model the engine still checks what needs none.
-            argv += ["--model-path", "dummy"]
+            return {"state": "skipped", "error": missing}
         try:
             self._machine()
             args = self.engine.resolve(argv)
@@ -241,8 +202,6 @@ class Reading:
             return self._stopped(end, errors.getvalue())
         except Exception as error:
             return self._refused(error)
-        if missing:
-            return {"state": "skipped", "error": missing}
         return {"state": "resolved", **self._resolved(args, values), "spellings": spellings}
 
     def _machine(self) -> None:
@@ -257,37 +216,47 @@ class Reading:
             return None
         return "which GPU it is for is not said"
 
-    def _model(
+    def _models(
         self, values: dict[str, Any], stack: contextlib.ExitStack, argv: list[str]
     ) -> str | None:
         """Put model directories in place; why that cannot be, else None."""
-        for name, option, given in (
-            ("model_path", "--model-path", self.launch.get("config")),
-            (
-                "speculative_draft_model_path",
-                "--speculative-draft-model-path",
-                self.launch.get("draft_config"),
-            ),
+        target = values.get("model_path")
+        for name, key in (
+            ("model_path", "config"),
+            ("speculative_draft_model_path", "draft_config"),
         ):
-            path = values.get(name) or (self.launch.get(name) if name == "model_path" else None)
+            path = values.get(name)
             if path is None or path.lower() in ("none", "dummy"):
                 continue
-            local = Path(path)
-            config = given
-            if (local / "config.json").is_file():
-                config = json.loads((local / "config.json").read_text(encoding="utf-8"))
-                if not config.pop("auto_map", None):
-                    continue
-                self.notes.append(f"{path}: its own code is not run")
-            elif config is None:
-                return f"{option} {path} is no directory with a config.json on this machine"
-            else:
-                self.notes.append(f"{path}: only its config was given, not its files")
-            rest = local if local.is_dir() else None
-            directory = stack.enter_context(model_directory(config, rest))
-            self.replaced[directory] = path
-            argv += [option, directory]
+            option = f"--{name.replace('_', '-')}"
+            # A draft inside the target's checkpoint has the target's config.
+            config = self._config(path, self.launch.get("config" if path == target else key))
+            if isinstance(config, str):
+                return f"{option} {path} {config}"
+            if config is not None:
+                rest = Path(path) if Path(path).is_dir() else None
+                directory = stack.enter_context(model_directory(config, rest))
+                self.replaced[directory] = path
+                argv += [option, directory]
         return None
+
+    def _config(self, path: str, given: dict[str, Any] | None) -> dict[str, Any] | str | None:
+        """What config.json must hold in place of the one at `path`; None when that one is good as
+        it is, and a text when there is none."""
+        file = Path(path) / "config.json"
+        if not file.is_file():
+            if given is None:
+                return "is no directory with a config.json on this machine"
+            self.notes.append(f"{path}: only its config was given, not its files")
+            return {name: value for name, value in given.items() if name != "auto_map"}
+        try:
+            config = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            return "has a config.json that is not JSON"
+        if not isinstance(config, dict) or "auto_map" not in config:
+            return None
+        self.notes.append(f"{path}: {_OWN_CODE}")
+        return {name: value for name, value in config.items() if name != "auto_map"}
 
     def _resolved(self, args: Any, values: dict[str, Any]) -> dict[str, Any]:
         whole = args.resolved_dict() if hasattr(args, "resolved_dict") else vars(args)
@@ -316,9 +285,11 @@ class Reading:
         frames = traceback.extract_tb(error.__traceback__)
         ours = [f for f in frames if "/sglang/" in f.filename]
         at = ours[-1] if ours else frames[-1]
-        place = f"sglang/{at.filename.split('/sglang/')[-1]}:{at.lineno}"
+        file = at.filename.split("/sglang/")[-1]
+        place = f"sglang/{file}:{at.lineno}" if ours else f"{Path(file).name}:{at.lineno}"
         message = f"{type(error).__name__}: {error}".strip().removesuffix(":")
-        if _of_this_machine(error, frames[-1].filename):
+        unread = any(_OWN_CODE in note for note in self.notes) and _UNKNOWN_MODEL.search(message)
+        if unread or _of_this_machine(error, frames[-1].filename):
             message = f"it cannot be told on this machine: {message}"
             return {"state": "skipped", "error": message, "where": place}
         return {"state": "refused", "error": message, "where": place}
@@ -389,7 +360,7 @@ def main(out: Any, timeout: float) -> int:
 
     started = time.monotonic()
     os.environ.update(_QUIET)
-    sys.addaudithook(no_network)
+    sys.addaudithook(machine.no_network)
     logging.disable(logging.INFO)
     try:
         engine = Engine()

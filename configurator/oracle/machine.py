@@ -1,4 +1,4 @@
-"""Another machine than this one, for code that asks which it is on.
+"""Another machine than this one, for code that asks which it is on, and what is said there.
 
 Part of `child.py` and, like it, for the engine's Python: only the standard library is imported.
 """
@@ -10,15 +10,24 @@ import functools
 import importlib
 import importlib.machinery
 import importlib.util
+import logging
+import re
 import sys
 import types
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+_NETWORK = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo")
+_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
 _REMEMBERING = type(functools.lru_cache(lambda: None))
 
 STOOD_IN = ("triton", "torchvision", "sgl_kernel", "flashinfer", "deep_gemm", "pynvml")
 """Packages of GPU machines that reading arguments imports and never calls."""
+
+
+class NoNetworkError(OSError):
+    """Reading arguments tried to reach another machine."""
 
 
 class StandInError(RuntimeError):
@@ -179,3 +188,40 @@ def _reset_constants(module: Any, common: Any) -> None:
 
 def _constant(answer: Any) -> Any:
     return lambda *_args, **_options: answer
+
+
+def no_network(event: str, _args: tuple[Any, ...]) -> None:
+    """Audit hook: no other machine is reached."""
+    if event in _NETWORK:
+        raise NoNetworkError(f"no network while arguments are read ({event})")
+
+
+def no_programs(event: str, args: tuple[Any, ...]) -> None:
+    """Audit hook: programs look as if they were not installed."""
+    if event in _PROGRAMS:
+        raise FileNotFoundError(2, "no program is started while arguments are read", str(args[0]))
+
+
+class Log(list[str]):
+    """Warnings of the engine, whatever handlers its logging has."""
+
+    def listen(self) -> None:
+        """Hear every record from now on."""
+        make = logging.getLogRecordFactory()
+
+        def hear(*args: Any, **options: Any) -> logging.LogRecord:
+            record = make(*args, **options)
+            if record.levelno >= logging.WARNING and record.name.split(".")[0] == "sglang":
+                self.append(_uncoloured(record.getMessage()))
+            return record
+
+        logging.setLogRecordFactory(hear)
+        warnings.showwarning = self._show  # type: ignore[assignment]
+
+    def _show(self, message: Any, _category: Any, filename: str, *_rest: Any) -> None:
+        if "/sglang/" in filename:
+            self.append(_uncoloured(str(message)))
+
+
+def _uncoloured(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)

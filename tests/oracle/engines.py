@@ -48,6 +48,7 @@ class ServerArgs:
         parser.add_argument("--backend", choices=["auto", "fa3", "trtllm"], default="auto")
         parser.add_argument("--trouble")
         parser.add_argument("--api-key")
+        parser.add_argument("--speculative-draft-model-path")
 
     def resolve_once(self):
         print("the engine prints to stdout")
@@ -55,6 +56,8 @@ class ServerArgs:
         if self.values["model_path"] not in ("dummy", "none"):
             with open(os.path.join(self.values["model_path"], "config.json")) as file:
                 self.values["model_type"] = json.load(file)["model_type"]
+        if self.values["model_type"] == "alien":
+            raise ValueError("unknown model type alien")
         self.values["cuda"] = [is_cuda(), _is_cuda, get_device_capability()]
         self.values["memory"] = get_nvgpu_memory_capacity() if is_cuda() else None
         self.values["seen"] = list(SEEN)

@@ -176,13 +176,30 @@ def test_a_config_stands_in_for_a_checkpoint_elsewhere(oracle: Oracle) -> None:
     assert result.notes == ("org/model: only its config was given, not its files",)
 
 
-def test_without_config_only_what_needs_none_is_judged(oracle: Oracle) -> None:
+def test_without_config_only_the_words_are_judged(oracle: Oracle) -> None:
     skipped = ask(oracle, "--model-path", "org/model")
     assert skipped.state == "skipped"
     assert skipped.error == (
         "--model-path org/model is no directory with a config.json on this machine"
     )
-    assert ask(oracle, "--model-path", "org/model", "--tp", "0").state == "refused"
+    assert ask(oracle, "--model-path", "org/model", "--tp", "x").state == "refused"
+
+
+def test_a_draft_elsewhere_needs_a_config_too(oracle: Oracle, model: str) -> None:
+    argv = ("--model-path", model, "--speculative-draft-model-path", "org/draft")
+    skipped = ask(oracle, *argv)
+    assert skipped.state == "skipped"
+    assert skipped.error.startswith("--speculative-draft-model-path org/draft is no directory")
+    given = ask(oracle, *argv, draft_config={"model_type": "eagle"})
+    assert given.resolved["speculative_draft_model_path"] == "org/draft"
+    assert given.notes == ("org/draft: only its config was given, not its files",)
+
+
+def test_a_draft_inside_the_target_has_its_config(oracle: Oracle) -> None:
+    argv = ("--model-path", "org/model", "--speculative-draft-model-path", "org/model")
+    result = ask(oracle, *argv, config={"model_type": "llama"})
+    assert result.state == "resolved"
+    assert result.notes == ("org/model: only its config was given, not its files",)
 
 
 def test_without_a_machine_nothing_is_judged_but_the_words(oracle: Oracle, model: str) -> None:
@@ -200,6 +217,24 @@ def test_code_of_a_checkpoint_is_left_behind(oracle: Oracle, tmp_path: Path) -> 
     assert result.state == "resolved"
     assert result.notes == (f"{model}: its own code is not run",)
     assert result.resolved["model_path"] == str(model)
+
+
+def test_a_model_that_only_its_own_code_knows_is_not_refused(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    own = write_model(tmp_path / "own", "alien", auto_map={"AutoConfig": "configuration.Own"})
+    assert ask(oracle, "--model-path", str(own)).state == "skipped"
+    unknown = write_model(tmp_path / "unknown", "alien")
+    result = ask(oracle, "--model-path", str(unknown))
+    assert (result.state, result.error) == ("refused", "ValueError: unknown model type alien")
+
+
+def test_a_config_that_is_no_json(oracle: Oracle, tmp_path: Path) -> None:
+    broken = write_model(tmp_path / "broken")
+    (broken / "config.json").write_text("{", encoding="utf-8")
+    result = ask(oracle, "--model-path", str(broken))
+    assert result.state == "skipped"
+    assert result.error == f"--model-path {broken} has a config.json that is not JSON"
 
 
 def test_secrets_do_not_come_back(oracle: Oracle, model: str) -> None:
