@@ -11,13 +11,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from configurator.checkpoint_files import read_contents
+from configurator.checkpoint_files import presentable, read_contents
 from configurator.checkpoint_quantization import Quantization
 from configurator.errors import Problem
 from configurator.safetensors_header import Tensor
 
 __all__ = ["Checkpoint", "Quantization", "Tensor", "read_checkpoint"]
 
+_MOST_AUX_LAYERS = 1000
+_BEYOND = 10**12
+"""No size of a model is as large; a float holds every number below."""
 _TEXT_KEYS = ("thinker_config", "llm_config", "language_config", "text_config")
 """Where a multimodal config keeps its language model, in the engine's order."""
 _LENGTH_KEYS = (
@@ -83,7 +86,8 @@ class Checkpoint:
     def architectures(self) -> tuple[str, ...]:
         """Class names of the model."""
         names = self.config.get("architectures")
-        return tuple(n for n in names if isinstance(n, str)) if isinstance(names, list) else ()
+        found = names if isinstance(names, list) else []
+        return tuple(name for name in found if isinstance(name, str) and presentable(name))
 
     @cached_property
     def quantization(self) -> Quantization | None:
@@ -101,7 +105,7 @@ class Checkpoint:
         for part in (self.text, self.config):
             for key in keys:
                 value = part.get(key)
-                if type(value) is int and value >= 0:
+                if type(value) is int and 0 <= value < _BEYOND:
                     return value
         return None
 
@@ -141,7 +145,7 @@ class Checkpoint:
         part = self.config.get("vision_config")
         for key in ("num_heads", "num_attention_heads", "n_head"):
             value = part.get(key) if isinstance(part, dict) else None
-            if type(value) is int and value > 0:
+            if type(value) is int and 0 < value < _BEYOND:
                 return value
         return None
 
@@ -190,7 +194,7 @@ class Checkpoint:
             key: value
             for part in (self.config, self.text)
             for key, value in part.items()
-            if key.startswith("dspark_")
+            if key.startswith("dspark_") and presentable(key)
         }
 
     @property
@@ -242,7 +246,7 @@ class Checkpoint:
         for part in (self.text, self.config):
             for key in _LENGTH_KEYS:
                 length = part.get(key)
-                if type(length) is int and 0 < length < 10**12:
+                if type(length) is int and 0 < length < _BEYOND:
                     return int(length * self._stretch)
         return None
 
@@ -263,7 +267,9 @@ class Checkpoint:
         for part in (self.config, *nested, self.text):
             for key in _AUX_KEYS:
                 ids = part.get(key) if isinstance(part, dict) else None
-                if isinstance(ids, list) and ids and all(type(i) is int for i in ids):
+                if not isinstance(ids, list) or not 0 < len(ids) <= _MOST_AUX_LAYERS:
+                    continue
+                if all(type(i) is int and abs(i) < _BEYOND for i in ids):
                     return tuple(ids)
         return None
 
@@ -274,7 +280,7 @@ class Checkpoint:
         for key in ("dspark_config", "dflash_config") if block is None else ():
             nested = self.config.get(key)
             value = nested.get("block_size") if isinstance(nested, dict) else None
-            if type(value) is int and value > 0:
+            if type(value) is int and 0 < value < _BEYOND:
                 return value
         return block or self.number("block_size") or None
 

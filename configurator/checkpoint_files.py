@@ -18,6 +18,7 @@ CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 MODELOPT = "hf_quant_config.json"
 _FORGOTTEN = "mtp.safetensors"
+_LONGEST = 300
 LIMIT = 64_000_000
 """Bytes of a JSON file; indexes of the largest models have about 20 MB."""
 
@@ -63,7 +64,7 @@ def read_contents(path: Path) -> Contents:
 def _read_tensors(root: Path, index: dict[str, Any], contents: Contents) -> None:
     named = _weight_map(index, contents)
     contents.indexed_bytes = _total_size(index)
-    contents.tensors.update({name: Tensor(name, "") for name in named})
+    contents.tensors.update({name: Tensor(name, "") for name in named if presentable(name)})
     missing = []
     for shard in _shards(named, contents):
         # A link to nowhere is listed, and is as missing as a file that is not.
@@ -78,7 +79,7 @@ def _read_tensors(root: Path, index: dict[str, Any], contents: Contents) -> None
 
 def _shards(named: dict[str, str], contents: Contents) -> list[str]:
     """Names of the files that the engine loads."""
-    there = [name for name in contents.files if name.endswith(".safetensors")]
+    there = [n for n in contents.files if n.endswith(".safetensors") and presentable(n)]
     if not named:
         # Mistral's own copy of the same weights, under its own names.
         others = [name for name in there if not name.startswith("consolidated")]
@@ -92,7 +93,8 @@ def _shards(named: dict[str, str], contents: Contents) -> list[str]:
 
 def _add(file: Path, contents: Contents) -> None:
     try:
-        contents.tensors.update(read_header(file))
+        found = read_header(file)
+        contents.tensors.update({n: tensor for n, tensor in found.items() if presentable(n)})
     except ConfiguratorError as error:
         contents.problems += error.problems
 
@@ -120,7 +122,12 @@ def _weight_map(index: dict[str, Any], contents: Contents) -> dict[str, str]:
 
 def _plain(name: str) -> bool:
     """A name of a file in a directory, and of nothing above or below."""
-    return name not in ("", ".", "..") and PurePath(name).name == name and "\0" not in name
+    return name not in ("", ".", "..") and PurePath(name).name == name and presentable(name)
+
+
+def presentable(name: str) -> bool:
+    """A name that a message may show: others are none that a model has, and could hide text."""
+    return len(name) <= _LONGEST and name.isprintable()
 
 
 def _total_size(index: dict[str, Any]) -> int:

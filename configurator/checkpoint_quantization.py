@@ -20,6 +20,7 @@ _OPEN_ENDED = re.compile(r"(?<!\\)[*+{]")
 _LONGEST = 200
 """Characters of a pattern, and of a name, that are tried at all."""
 _MOST_REPEATS = 4
+_LARGEST_BLOCK = 65536
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Quantization:
         sizes = self.config.get("weight_block_size")
         if not isinstance(sizes, list) or len(sizes) != 2:
             return None
-        fit = all(type(size) is int and size > 0 for size in sizes)
+        fit = all(type(size) is int and 0 < size <= _LARGEST_BLOCK for size in sizes)
         return (sizes[0], sizes[1]) if fit else None
 
     @property
@@ -51,7 +52,8 @@ class Quantization:
         found: list[str] = []
         for key in _EXCLUSIONS:
             entries = self.config.get(key)
-            found += [e for e in entries if isinstance(e, str)] if isinstance(entries, list) else []
+            names = entries if isinstance(entries, list) else []
+            found += [name for name in names if isinstance(name, str) and name.isprintable()]
         return tuple(dict.fromkeys(found))
 
     @property

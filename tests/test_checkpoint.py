@@ -199,6 +199,21 @@ def test_an_index_that_leads_out(tmp_path: Path, shard: str) -> None:
     assert set(found.tensors) == {"y"}
 
 
+def test_names_that_could_hide_text_are_dropped(tmp_path: Path) -> None:
+    escape = "mtp.\x1b[2K.weight"
+    config = {"architectures": ["A\nB", "C"], "dspark_\r": 1, "dspark_block_size": 5}
+    found = checkpoint(tmp_path, config, (escape, "x" * 301, "mtp.fc.weight"))
+    assert set(found.tensors) == {"mtp.fc.weight"}
+    assert found.architectures == ("C",)
+    assert found.dspark == {"dspark_block_size": 5}
+    safetensors(tmp_path / "a.safetensors", {escape: ("U8", [1], 1), "x": ("U8", [1], 1)})
+    (tmp_path / "model.safetensors.index.json").unlink()
+    assert set(read_checkpoint(tmp_path).tensors) == {"x"}
+    hidden = of({"quantization_config": {"ignore": ["a\x07", "lm_head"]}}).quantization
+    assert hidden is not None
+    assert hidden.exclusions == ("lm_head",)
+
+
 @pytest.mark.parametrize("weight_map", [None, [], 7, {"x": 1}, {"x": None}])
 def test_an_index_that_is_none(tmp_path: Path, weight_map: Any) -> None:
     text = json.dumps({"weight_map": weight_map, "metadata": {"total_size": "much"}})
@@ -265,7 +280,7 @@ def test_what_is_no_directory(tmp_path: Path) -> None:
 
 
 def test_facts_of_values_that_make_no_sense() -> None:
-    nonsense: list[Any] = [None, "many", -1, 2.5, True, [], {}]
+    nonsense: list[Any] = [None, "many", -1, 2.5, True, [], {}, 10**400]
     for value in nonsense:
         keys = (
             *("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "hidden_size"),
