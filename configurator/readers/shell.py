@@ -54,7 +54,7 @@ def run_script(
     problems: dict[Problem, None] = {}
     pending: list[tuple[bool, ...]] = [()]
     while pending and len(runs) < MAX_RUNS:
-        decisions = pending.pop()
+        decisions = pending.pop(0)  # each condition alone first, then several at once
         run = Run(decisions, budget)
         runs.append(run)
         limit = _walk(Shell(source, budget, [dict(scope)]), run)

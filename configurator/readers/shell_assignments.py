@@ -96,6 +96,8 @@ def declare(words: Words, name: str, declaration: Declaration, position: Positio
         shell.declare(name, Variable(position=position))
         known = shell.scopes[-1][name]
     if known is None:
+        if declaration.exported:
+            shell.exported.add(name)
         if not (declaration.keyed or declaration.indexed):
             return
         known = Variable(position=position)

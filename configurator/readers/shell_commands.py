@@ -97,14 +97,18 @@ class Commands:
             if child.type not in ("variable_assignment", "comment", "file_redirect")
             and not child.type.startswith("here")
         ]
+        self.shell.budget.elements(len(parts))
         found: list[Word] = []
-        for start, end in touching([*parts, *extra]):
+        for start, end in touching([*parts, *extra], source.text):
             found += self.words.fields(start, end)
         if not found:
             for child in prefix:
                 assign(self.words, child)
             return Status(assumed=True, written=_shown([], source.written(node)))
-        return self._with(prefix, found) if prefix else self.start(found)
+        status = self._with(prefix, found) if prefix else self.start(found)
+        if found[0].text in self.shell.functions:
+            return status
+        return replace(status, written=shortened(source.written(node)), key=status.written)
 
     def _with(self, prefix: Sequence[Node], found: list[Word]) -> Status:
         """Run a command with assignments that hold only for it."""
@@ -172,7 +176,7 @@ class Commands:
 
     def _nested(self, text: Word, arguments: list[Word], found: list[Word]) -> Status:
         """`bash -c TEXT`: another shell, which sees what is exported."""
-        if text.unknown and re.fullmatch(r"\$\{?\w+\}?|\$\(.*\)|`.*`", text.text, re.DOTALL):
+        if _is_unknown(text):
             self._unknown_text(text.position, f"`{found[0].text} -c`")
             return Status(assumed=True, written=_shown(found))
         before = self.shell
@@ -245,7 +249,7 @@ class Commands:
         return Declaration.of(command, options, len(self.shell.scopes) > 1)
 
     def _test(self, arguments: list[Word], found: list[Word]) -> Status:
-        return Status(single_brackets(self.words, arguments), False, _shown(found), True)
+        return Status(single_brackets(self.words, arguments), False, _shown(found), test=True)
 
     def _exit(self, found: list[Word]) -> Status:
         code = found[1].text if len(found) > 1 and not found[1].unknown else ""
@@ -293,7 +297,7 @@ class Commands:
         number: int | None = 0
         for word in found[1:]:
             number = self.words.number_of((word,), 0)
-        return Status(None if number is None else number != 0, False, _shown(found), True)
+        return Status(None if number is None else number != 0, False, _shown(found), test=True)
 
     def _eval(self, found: list[Word]) -> Status:
         if len(found) < 2:
@@ -302,7 +306,7 @@ class Commands:
         for word in found[1:]:
             parts += [word, Word.at(" ", word.position)]
         text = join(parts[:-1])
-        if all(word.unknown for word in found[1:]):
+        if _is_unknown(text):
             self._unknown_text(found[0].position, "`eval`")
             return Status(assumed=True, written=_shown(found))
         return self._script(text)
@@ -338,6 +342,12 @@ class Commands:
             elif re.fullmatch(r"[A-Za-z_]\w*", word.text, re.ASCII) and not word.unknown:
                 self.shell.put(word.text, Variable(removed=True, position=word.position))
         return Status()
+
+
+def _is_unknown(text: Word) -> bool:
+    """Nothing of the text can be known."""
+    whole = re.fullmatch(r"\$\{?[\w@*]+\}?|\$\(.*\)|`.*`", text.text, re.DOTALL)
+    return text.unknown and whole is not None
 
 
 def _value(word: Word) -> Value:

@@ -16,6 +16,8 @@ class Status:
     """It is taken to succeed, as commands of a script mostly do."""
     written: str = ""
     """What is asked when the answer is not known."""
+    key: str = ""
+    """What is asked, with its values: two answers may differ when this differs."""
     test: bool = False
     """It is a condition, not a command."""
 
@@ -41,11 +43,15 @@ class LeaveLoop(Exception):  # noqa: N818 - the way out, not an error
         self.again = again
 
 
-def touching(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Parts of one word, which the tree sometimes has apart, as one."""
+def touching(spans: Sequence[tuple[int, int]], text: str = "") -> list[tuple[int, int]]:
+    """Parts of one word, which the tree sometimes has apart, as one.
+
+    In `text`, where they stand, a line may be continued in the middle of a word.
+    """
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
-        if merged and merged[-1][1] >= start:
+        between = text[merged[-1][1] : start] if merged else " "
+        if merged and (merged[-1][1] >= start or between == "\\\n"):
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
             merged.append((start, end))

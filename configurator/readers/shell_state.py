@@ -123,6 +123,8 @@ class Shell:
     arguments: list[Value] | None = None
     """`$1` and following; None when the caller decides."""
     functions: dict[str, Function] = field(default_factory=dict)
+    exported: set[str] = field(default_factory=set)
+    """Names to export once they are set."""
     depth: int = 0
 
     def copy(self) -> Shell:
@@ -132,6 +134,7 @@ class Shell:
             self,
             scopes=[dict(scope) for scope in self.scopes],
             functions=dict(self.functions),
+            exported=set(self.exported),
             arguments=None if self.arguments is None else list(self.arguments),
         )
 
@@ -165,7 +168,8 @@ class Shell:
             array: dict[int | str, Value] = {**known.array, 0: value or ()}
             self.put(name, replace(known, array=array, position=position, removed=False))
         else:
-            self.put(name, Variable(value, exported=known.exported, position=position))
+            exported = known.exported or name in self.exported
+            self.put(name, Variable(value, exported=exported, position=position))
 
     def assign_element(
         self, name: str, key: int | str, value: Value, position: Position | None

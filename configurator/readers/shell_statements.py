@@ -127,7 +127,7 @@ class Statements:
             return status.value
         yes, no = ("holds", "does not hold") if status.test else ("succeeds", "fails")
         written = status.written or "a command"
-        return self.run.decide(written, f"`{written}` {yes}", f"`{written}` {no}")
+        return self.run.decide(status.key or written, f"`{written}` {yes}", f"`{written}` {no}")
 
     def _declaration(self, node: Node) -> Status:
         source = self.shell.source
@@ -170,24 +170,26 @@ class Statements:
         start, end = source.end(opening), source.start(closing)
         written = shortened(source.written(node))
         if opening.type == "[[":
-            return Status(double_brackets(self.words, start, end), False, written, True)
+            key = text_of(self.words.quoted_value(start, end))
+            return Status(double_brackets(self.words, start, end), False, written, key, True)
         if opening.type == "((":
             return self.arithmetic(start, end, written)
         found: list[Word] = []
         for first, last in split_words(source.text, start, end):
             found += self.words.fields(first, last)
-        return Status(single_brackets(self.words, found), False, written, True)
+        key = " ".join(word.text for word in found)
+        return Status(single_brackets(self.words, found), False, written, key, True)
 
     def arithmetic(self, start: int, end: int, written: str) -> Status:
         """Whether the arithmetic between two offsets is not zero."""
         number = self.words.number(start, end)
-        return Status(None if number is None else number != 0, False, written, True)
+        return Status(None if number is None else number != 0, False, written, test=True)
 
     def _negated(self, node: Node) -> Status:
         status = self.body(node.named_children[-1])
         written = f"! {status.written}" if status.written else ""
         if status.value is None or status.assumed:
-            return Status(None, False, written, status.test)
+            return Status(None, False, written, status.key, status.test)
         return Status(not status.value)
 
     def _list(self, node: Node) -> Status:

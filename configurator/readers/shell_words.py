@@ -137,6 +137,7 @@ class Words:
             elif piece.word.text:
                 words.append(piece.word)
         self.shell.budget.text(sum(len(word.text) for word in words))
+        self.shell.budget.step(sum(len(word.spans) for word in words) // 64)
         return _merged(words)
 
     def _pieces(self, tokens: Iterable[Token]) -> list[Piece]:
