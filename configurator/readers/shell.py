@@ -50,6 +50,11 @@ def run_script(
     source = Source(script)
     scope = {name: Variable(computed(value)) for name, value in given.items()}
     scope.update({name: _inherited(setting) for name, setting in env.items()})
+    return _explored(source, budget, scope)
+
+
+def _explored(source: Source, budget: Budget, scope: dict[str, Variable]) -> Invocations:
+    """Walk every way through the script, as far as the limits allow."""
     runs: list[Run] = []
     problems: dict[Problem, None] = {}
     pending: list[tuple[bool, ...]] = [()]
@@ -67,7 +72,7 @@ def run_script(
     else:
         if pending:
             fact = f"more than {MAX_RUNS} ways lead through the script; the rest is not read"
-            problems[_limit(fact, script)] = None
+            problems[_limit(fact, source.script)] = None
     return Invocations(_merged(runs), tuple(problems))
 
 

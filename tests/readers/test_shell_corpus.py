@@ -17,6 +17,7 @@ _ROWS = [json.loads(line) for line in (_FIXTURES / "index.jsonl").read_text().sp
 _CASES = [
     pytest.param(row["file"], case, id=f"{row['id']}-{number}")
     for row in _ROWS
+    if row["id"] not in ("S03", "S04")  # there the engine is in a container
     for number, case in enumerate(row["cases"])
 ]
 
@@ -48,8 +49,6 @@ def _environment(one: Invocation) -> dict[str, str | None]:
 
 @pytest.mark.parametrize(("file", "case"), _CASES)
 def test_engine_gets_the_words_that_bash_gives_it(file: str, case: dict[str, Any]) -> None:
-    if file in ("S03.sh", "S04.sh"):
-        pytest.skip("the engine is in a container")
     found = _read(file, case["given"])
     assert [_engine_arguments(one) for one in found] == [e["argv"] for e in case["expected"]]
     assert [_environment(one) for one in found] == [e["env"] for e in case["expected"]]
