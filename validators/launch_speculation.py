@@ -186,14 +186,21 @@ def speculation_with_parallelism_it_lacks(launch: Launch) -> Iterator[Finding]:
             "remove data parallel attention, or use another algorithm",
         )
     stages = launch.integer("pp-size") or 1
-    # SPEC111 says it of DFLASH and DSPARK; since 0.5.20 EAGLE runs on some machines.
-    if stages > 1 and name not in _BLOCK and before(known, "0.5.20"):
+    # SPEC111 says it of DFLASH and DSPARK.
+    if stages > 1 and name not in _BLOCK and not _runs_in_stages(launch, name):
         yield Finding(
             launch.path(option),
-            f"{launch.said(option)} {name} with --pp-size {stages}: sglang {known.version} runs "
-            "no speculation with pipeline parallelism",
+            f"{launch.said(option)} {name} with --pp-size {stages}: sglang {known.version} does "
+            "not run it with pipeline parallelism",
             "set --pp-size to 1 and a larger --tp-size",
         )
+
+
+def _runs_in_stages(launch: Launch, name: str) -> bool:
+    """EAGLE alone, since 0.5.20, where a server only prefills or a variable asks for it."""
+    prefill = launch.text("disaggregation-mode") == "prefill"
+    asked = prefill or "SGLANG_ENABLE_PP_SPEC" in launch.env
+    return name in ("EAGLE", "NEXTN") and asked and since(launch.catalogue, "0.5.20")
 
 
 @launch_rule("SPEC121", "rejection-sampling-with-a-tree", source="sglang 0.5.14 to 0.5.23: "
