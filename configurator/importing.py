@@ -83,9 +83,8 @@ def import_command(
         ConfiguratorError: the machine does not exist, or no profile can hold the launch.
     """
     draft = _Draft(command, launch)
-    data = draft.profile(name, hardware)
+    data, deployment = _first(draft, name, hardware, library)
     wanted = draft.wanted()
-    deployment = _resolved(data, library, command)
     exact = wanted.gives(deployment)
     mechanisms: tuple[str, ...] = ()
     if exact:
@@ -97,6 +96,22 @@ def import_command(
     header = _header(command, launch, exact, draft.problems)
     text = f"{header}{dump(data)}"
     return Imported(text, exact, tuple(draft.problems), deployment, mechanisms)
+
+
+def _first(
+    draft: _Draft, name: str, hardware: str | None, library: Library
+) -> tuple[dict[str, Any], Deployment]:
+    """The profile without any mechanism; a value that its key refuses stays an argument."""
+    while True:
+        data = draft.profile(name, hardware)
+        try:
+            return data, _resolved(data, library, draft.command)
+        except ConfiguratorError as error:
+            said = {problem.message.partition(" is ")[0] for problem in error.problems}
+            refused = {own for own, key in _KEYS.items() if ".".join(key[:2]) in said}
+            if refused <= draft.refused:
+                raise
+            draft.refused |= refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +157,8 @@ class _Draft:
         self.problems: list[Problem] = []
         self.kept: list[tuple[str, Option]] = []
         """Name as a profile renders it, and the option; of several of one flag the last."""
+        self.refused: set[str] = set()
+        """Arguments whose values are none that their key may have."""
         self._sort()
 
     def problem(self, code: str, fact: str, remedy: str, index: int | None) -> None:
@@ -203,11 +220,11 @@ class _Draft:
             value = _value(option)
             if own in _SECRETS:
                 sections["serving"][own.replace("-", "_")] = self._secret(own, option)
-            elif own in _KEYS and _fits(own, value):
+            elif own in _KEYS and own not in self.refused and _fits(own, value):
                 section, key, kind = _KEYS[own]
                 sections[section][key] = str(option.values[0]) if kind is str else kind(value)
             elif own not in _HOSTS:
-                args[own] = value
+                args[own] = value if value is not None else ""
         if self.launch.parsed.positionals:
             sections["model"]["path"] = self.launch.words[self.launch.parsed.positionals[0]].text
         data: dict[str, Any] = {

@@ -59,8 +59,8 @@ class Launch:
     """The target's checkpoint, when it is on this machine."""
     draft: Checkpoint | None = None
     """The draft's checkpoint, when it is one of its own and on this machine."""
-    positional_model: bool = False
-    """It is started by `sglang serve`, which releases since 0.5.20 let name the model first."""
+    serve: bool = False
+    """It is started by `sglang serve`, which takes some words for itself."""
 
     @property
     def catalogue(self) -> Catalogue | None:
@@ -75,7 +75,7 @@ class Launch:
             [word.text for word in self.words],
             self.catalogue,
             unknown,
-            positional_model=self.positional_model,
+            serve=self.serve,
         )
 
     @property

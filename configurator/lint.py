@@ -165,7 +165,7 @@ def launch_of_command(command: Command, engine: Engine, around: Around) -> Launc
         for index, word in enumerate(command.argv)
     )
     env = {s.name: LaunchEnv(s.name, s.value, ("env", s.name)) for s in command.env.values()}
-    launch = Launch(engine, words, env, around.hardware, positional_model=command.entry == "serve")
+    launch = Launch(engine, words, env, around.hardware, serve=command.entry == "serve")
     target = around.checkpoint or launch.model
     draft = around.draft or launch.text("speculative-draft-model-path")
     return Launch(
@@ -175,7 +175,7 @@ def launch_of_command(command: Command, engine: Engine, around: Around) -> Launc
         around.hardware,
         checkpoint_at(target),
         checkpoint_at(draft),
-        positional_model=launch.positional_model,
+        serve=launch.serve,
     )
 
 

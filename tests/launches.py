@@ -49,5 +49,5 @@ def launch(
         library.hardware(hardware) if hardware else None,
         checkpoint,
         draft,
-        positional_model=entry > 0 and words[entry - 1] == "serve",
+        serve=entry > 0 and words[entry - 1] == "serve",
     )

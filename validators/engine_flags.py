@@ -291,6 +291,27 @@ def argument_is_ambiguous(launch: Launch) -> Iterator[Finding]:
         yield from _ambiguous(launch)
 
 
+@launch_rule("ENG110", "entry-unknown-to-the-engine", source=_SOURCE)
+def entry_unknown_to_the_engine(launch: Launch) -> Iterator[Finding]:
+    """`sglang serve` came with 0.5.5: an earlier release has no such command.
+
+    Bad:
+        # engine: 0.5.3
+        sglang serve --model-path m
+
+    Good:
+        # engine: 0.5.3
+        python3 -m sglang.launch_server --model-path m
+    """
+    known = launch.catalogue
+    if launch.serve and known is not None and not known.entry.serve:
+        yield Finding(
+            (),
+            f"sglang {known.version} has no command `sglang serve`",
+            "start it with python3 -m sglang.launch_server",
+        )
+
+
 def _ambiguous(launch: Launch) -> Iterator[Finding]:
     for error in launch.parsed.errors:
         if error.kind == "ambiguous":
@@ -312,8 +333,14 @@ def _unknown(launch: Launch) -> Iterator[Finding]:
                 remedy, fix = _remedy(error.name, launch.catalogue)
             else:
                 fact = f"{error.name!r} {error.fact}"
-                remedy, fix = "remove it, or write the option it is for before it", None
+                remedy, fix = _stray_remedy(launch, error), None
             yield Finding(_place(launch, error), fact, remedy, fix)
+
+
+def _stray_remedy(launch: Launch, error: ArgvError) -> str:
+    if launch.serve and error.index == 0:
+        return f"write --model-path {error.name}"
+    return "remove it, or write the option it is for before it"
 
 
 def _unfit(launch: Launch) -> Iterator[Finding]:

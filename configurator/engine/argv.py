@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from configurator.engine.catalogue import Catalogue, Flag, Resolution
+from configurator.engine.records import Entry
 
 _SIZE = re.compile(r"\s*(-?\d+|\d+(\.\d+)?[kMGT]|\d+[KMGT]i)\s*")
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -77,7 +78,7 @@ class Parsed:
 
     options: tuple[Option, ...] = ()
     positionals: tuple[int, ...] = ()
-    """Words that belong to no option and that the entry takes, for instance `serve MODEL`."""
+    """Words that belong to no option and that the entry takes: the model of `serve MODEL`."""
     errors: tuple[ArgvError, ...] = ()
 
     def last(self, name: str) -> Option | None:
@@ -99,7 +100,7 @@ def parse(
     catalogue: Catalogue | None,
     unknown: frozenset[int] = frozenset(),
     *,
-    positional_model: bool = False,
+    serve: bool = False,
 ) -> Parsed:
     """Read a command line.
 
@@ -108,9 +109,9 @@ def parse(
         catalogue: the options of the engine; None reads options without judging them.
         unknown: indexes of words whose text is known only where it runs; their values are not
             judged.
-        positional_model: the entry takes the model as its first word: `serve MODEL`.
+        serve: it is started by `sglang serve`, which takes some words for itself (see `Entry`).
     """
-    return _Reader(words, catalogue, unknown, positional_model).read()
+    return _Reader(words, catalogue, unknown, serve).read()
 
 
 def value_error(flag: Flag, values: Sequence[str]) -> tuple[ErrorKind, str, str | None] | None:
@@ -133,12 +134,13 @@ class _Reader:
         words: Sequence[str],
         catalogue: Catalogue | None,
         unknown: frozenset[int],
-        positional_model: bool,
+        serve: bool,
     ) -> None:
         self.words = words
         self.catalogue = catalogue
         self.unknown = unknown
-        self.positional_model = positional_model
+        self.serve = serve
+        self.entry = catalogue.entry if catalogue else Entry(positional_model=True)
         self.options: list[Option] = []
         self.positionals: list[int] = []
         self.errors: list[ArgvError] = []
@@ -173,6 +175,8 @@ class _Reader:
         name = word.partition("=")[0].removeprefix("--")
         if word in ("-h", "--help"):
             return Resolution("exact", (_HELP,), ("help",))
+        if self.serve and name in self.entry.serve_options and word.startswith("--"):
+            return Resolution("exact", (Flag(name, type="str"),), (name,))
         if self.catalogue is None or not word.startswith("--"):
             return Resolution("unknown")
         return self.catalogue.resolve(name)
@@ -235,7 +239,7 @@ class _Reader:
 
     def _stray(self, at: int) -> None:
         word = self.words[at]
-        if self.positional_model and not self.positionals:
+        if at == 0 and self.serve and self.entry.positional_model:
             self.positionals.append(at)
         elif word != "--" and at not in self.unknown and self.catalogue is not None:
             self.errors.append(ArgvError("unknown", at, word, self._after(at)))
@@ -252,11 +256,19 @@ class _Reader:
     def _missing(self) -> None:
         if self.catalogue is None or self.positionals or self.unknown.difference(self._used()):
             return
-        given = {option.canonical for option in self.options}
+        given = {option.canonical for option in self.options if self._counts(option)}
+        # What is required may stand in the file.
+        if "config" in given and self.entry.merges_config and not self.serve:
+            return
         flags = {flag.name: flag for flag in self.catalogue.flags.values() if flag.required}
         for name, flag in flags.items():
             if name not in given:
                 self.errors.append(ArgvError("required", None, name, "is missing", flag))
+
+    def _counts(self, option: Option) -> bool:
+        """`sglang serve` looks for the model before the parser, by its full names only."""
+        found = option.resolution
+        return not self.serve or (found is not None and found.kind != "prefix")
 
     def _used(self) -> set[int]:
         """Words that are an option or a value of a known one; any other may hold options."""

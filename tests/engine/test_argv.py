@@ -11,6 +11,7 @@ from corpus import SAMPLED, commands, found_by, offenders, unknown
 
 from configurator.engine.argv import Parsed, parse
 from configurator.engine.catalogue import Catalogue, Flag, load_catalogue
+from configurator.engine.records import Entry
 
 RELEASES = ("0.5.9", "0.5.20", "0.5.23")
 
@@ -44,7 +45,7 @@ SMALL = Catalogue.of(
 
 
 def read(*words: str, unknown: frozenset[int] = frozenset(), serve: bool = False) -> Parsed:
-    return parse(["--model", "m", *words], SMALL, unknown, positional_model=serve)
+    return parse(["--model", "m", *words], SMALL, unknown, serve=serve)
 
 
 def errors(*words: str) -> list[tuple[str, str, int | None]]:
@@ -191,12 +192,43 @@ def test_words_that_nobody_can_know_are_not_judged() -> None:
     assert not parse(["--tp-size", "$TP"], SMALL, frozenset({1})).accepted
 
 
-def test_serve_takes_the_model_as_a_word_of_its_own() -> None:
-    parsed = parse(["some/model", "--tp-size", "2"], SMALL, positional_model=True)
+SERVING = Catalogue.of(
+    "1.1",
+    [*{f.name: f for f in SMALL.flags.values()}.values(), Flag("config", type="str")],
+    entry=Entry(serve=True, positional_model=True, serve_options=("kind",), merges_config=True),
+)
+
+
+def served(*words: str) -> list[tuple[str, str]]:
+    return [(e.kind, e.name) for e in parse(words, SERVING, serve=True).errors]
+
+
+def test_serve_takes_the_model_as_its_first_word_only() -> None:
+    parsed = parse(["some/model", "--tp-size", "2"], SERVING, serve=True)
     assert (parsed.accepted, parsed.positionals) == (True, (0,))
-    assert not parse(["some/model", "--tp-size", "2"], SMALL).accepted
-    two = parse(["some/model", "other"], SMALL, positional_model=True)
-    assert [(e.kind, e.name) for e in two.errors] == [("unknown", "other")]
+    assert not parse(["some/model", "--tp-size", "2"], SERVING).accepted
+    assert served("--tp-size", "2", "some/model") == [
+        ("unknown", "some/model"), ("required", "model-path"),
+    ]  # fmt: skip
+    assert served("some/model", "other") == [("unknown", "other")]
+    assert not parse(["some/model"], SMALL, serve=True).accepted
+
+
+def test_serve_takes_its_own_options_out() -> None:
+    assert served("--model", "m", "--kind", "diffusion", "--metrics") == []
+    assert parse(["--model", "m", "--kind", "x"], SERVING).errors[0].name == "kind"
+
+
+def test_serve_looks_for_the_model_by_its_full_names() -> None:
+    assert served("--model-pa", "m") == [("required", "model-path")]
+    assert parse(["--model-pa", "m"], SERVING).accepted
+    assert served("--model", "m") == []
+
+
+def test_what_is_required_may_stand_in_a_file() -> None:
+    assert parse(["--config", "a.yaml"], SERVING).accepted
+    assert served("--config", "a.yaml") == [("required", "model-path")]
+    assert not parse(["--metrics"], SERVING).accepted
 
 
 def test_of_several_the_last_counts() -> None:
