@@ -285,6 +285,8 @@ def oracle_launch(
 ) -> OracleLaunch:
     """A launch as a question; arguments that nobody knows before the start are left out."""
     argv, left_out = _known(launch.words)
+    if launch.parsed.positionals:
+        argv = ("--model-path", *argv)
     return OracleLaunch(
         identity,
         argv,

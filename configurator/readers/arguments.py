@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from configurator.errors import ConfiguratorError, Position, Problem
@@ -10,6 +12,8 @@ from configurator.readers.jsonwords import JsonWords
 from configurator.readers.processes import ScriptRunner, commands_of
 from configurator.words import Command, Invocation, Setting, Word
 
+_PLACEHOLDER = re.compile(r"\$\{[A-Za-z_]\w*\}|\$\([A-Za-z_]\w*\)")
+"""A template that nobody has filled in yet."""
 _REMEDY = 'write {"argv": ["--model-path", "..."], "env": {"NAME": "value"}}'
 
 
@@ -62,7 +66,7 @@ def _argv(item: Mapping[str, Any], place: Position) -> tuple[Word, ...]:
     for word in argv:
         if not isinstance(word, Word):
             raise _shape(f"argv holds {word!r:.40}, which is not a string", place)
-    return tuple(argv)
+    return tuple(replace(w, unknown=w.unknown or bool(_PLACEHOLDER.search(w.text))) for w in argv)
 
 
 def _env(value: Any, place: Position) -> dict[str, Setting]:
