@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,8 +12,8 @@ from configurator.lint import Linted, LintedCommand
 from configurator.report.findings import Policy
 from configurator.validate import Diagnostic
 
-_STAND_INS = ("placeholder", "changeme", "example", "your")
-"""A key with one of these words in it is none."""
+_STAND_IN = re.compile(r"(?i).*(placeholder|changeme|example|your).*|\$\{?\w+\}?")
+"""What plainly stands in for a key and is none, a variable among it."""
 
 
 def launches(results: Iterable[Linted], policy: Policy, *, quiet: bool = False) -> tuple[str, int]:
@@ -63,7 +64,7 @@ def shown_argv(words: list[str]) -> list[str]:
     """The words without secrets; what plainly stands in for one is kept."""
     hidden: list[str] = redact_json(words)
     return [
-        word if any(stand_in in word.lower() for stand_in in _STAND_INS) else safe
+        word if _STAND_IN.fullmatch(word) else safe
         for word, safe in zip(words, hidden, strict=True)
     ]
 
@@ -72,7 +73,7 @@ def _shown(name: str, value: str | None) -> str | None:
     if value is None or not is_secret(name, value):
         return redact_text(value) if value is not None else None
     hidden: str = redact_json({name: value})[name]
-    return value if any(stand_in in value.lower() for stand_in in _STAND_INS) else hidden
+    return value if _STAND_IN.fullmatch(value) else hidden
 
 
 def _finding(finding: Diagnostic) -> dict[str, Any]:
