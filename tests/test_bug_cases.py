@@ -136,7 +136,7 @@ CASES = (
     Case(
         "B28 a variable that nothing reads any more",
         "SGLANG_DISABLE_REQUEST_LOGGING=1 sglang serve --model-path m",
-        {"ENV101": "error"},
+        {"ENV105": "warning"},
         "sglang serve --model-path m",
     ),
     Case(
@@ -234,6 +234,13 @@ CASES = (
         f"{_NAMED} sglang serve --model-path m --tp-size 4 --dp-size 4 --enable-dp-attention "
         "--nnodes 2 --node-rank 0 --dist-init-addr 192.0.2.1:5000",
         says="add --enable-dp-attention",
+    ),
+    Case(
+        "B52 a variable of another engine",
+        "VLLM_FLASHINFER_MOE_BACKEND=latency sglang serve --model-path m",
+        {"ENV106": "warning"},
+        "sglang serve --model-path m --moe-runner-backend triton",
+        says="--moe-runner-backend",
     ),
     Case(
         "B54 a switch of graphs that nothing reads",
