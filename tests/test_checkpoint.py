@@ -338,6 +338,8 @@ def test_draft_tensors(tmp_path: Path, name: str, drafts: bool) -> None:
             8192,
         ),
         ({"max_position_embeddings": 10, "seq_length": 7}, 7),
+        ({"max_position_embeddings": 10, "rope_scaling": {"factor": "4"}}, 10),
+        ({"max_position_embeddings": 10, "rope_scaling": {"factor": True}}, 10),
         ({"max_position_embeddings": 10, "rope_scaling": {"factor": 1e308}}, 10),
         ({}, None),
     ],
@@ -393,6 +395,7 @@ def test_drafts_of_other_models() -> None:
         ({"ignore": ["re:(a+)+$"]}, "lm_head", None),
         ({"ignore": ["re:" + ".*" * 20 + "x"]}, "lm_head", None),
         ({"ignore": ["re:(a+)+$", "lm_head"]}, "lm_head", True),
+        ({"ignore": ["re:.*a.*b.*c.*d$"]}, "xaxbxcxd", True),
         ({"ignore": "lm_head"}, "lm_head", False),
         ({}, "lm_head", False),
     ],
@@ -427,9 +430,18 @@ def test_quantization_from_elsewhere(tmp_path: Path) -> None:
     assert found.quantization.method == "nvfp4"
     assert found.head_excluded is True
     assert of({}).head_excluded is None
+    (tmp_path / "hf_quant_config.json").write_text('{"quantization": "NVFP4"}')
+    assert read_checkpoint(tmp_path).quantization is None
     blocks = of({"text_config": {"quantization_config": {"weight_block_size": [128, 64]}}})
     assert blocks.quantization is not None
     assert blocks.quantization.block == (128, 64)
+
+
+@pytest.mark.parametrize("sizes", [[0, 128], [128], [True, 128], ["128", 128], [10**9, 1], 128])
+def test_blocks_that_are_none(sizes: Any) -> None:
+    found = of({"quantization_config": {"weight_block_size": sizes}}).quantization
+    assert found is not None
+    assert found.block is None
 
 
 def test_targets_of_groups() -> None:

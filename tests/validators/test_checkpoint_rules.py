@@ -98,6 +98,12 @@ def test_missing_shards(validators: Validators) -> None:
     (finding,) = found(validators, "CKPT102", launch("--model-path x", checkpoint=some))
     assert finding.message.endswith("2 files: b.safetensors, c.safetensors")
     assert finding.remedy == "fetch b.safetensors, c.safetensors"
+    three = replace(some, missing_shards=("b", "c", "d"))
+    (finding,) = found(validators, "CKPT102", launch("--model-path x", checkpoint=three))
+    assert finding.remedy == "fetch b, c, d"
+    four = replace(some, missing_shards=("b", "c", "d", "e"))
+    (finding,) = found(validators, "CKPT102", launch("--model-path x", checkpoint=four))
+    assert finding.remedy == "fetch b, c, d, ..."
     none = replace(some, files=("config.json",))
     (finding,) = found(validators, "CKPT102", launch("--model-path x", checkpoint=none))
     assert finding.message.endswith("there is no file of weights")
@@ -203,6 +209,7 @@ WITH_DSPARK = "sglang serve --model-path /models/target --speculative-algorithm 
         ("--speculative-num-draft-tokens 5", "set --speculative-num-draft-tokens 6"),
         ("--speculative-dspark-block-size 7", "set --speculative-dspark-block-size 5"),
         ("--speculative-num-draft-tokens 6", None),
+        ("--speculative-dspark-block-size 5", None),
         ("--speculative-dspark-block-size 4 --speculative-num-draft-tokens 5", None),
         ("--speculative-num-draft-tokens $TOKENS", None),
         ("--speculative-num-draft-tokens 8 --speculative-draft-model-path other/draft", None),
@@ -214,6 +221,7 @@ def test_the_window_of_a_dspark_block(
 ) -> None:
     subject = launch(f"{WITH_DSPARK} {more}", engine="0.5.17", checkpoint=checkpoint(DSPARK))
     findings = found(validators, "CKPT114", subject)
+    assert all(finding.path == ("argv", 4) for finding in findings)
     assert [finding.remedy.partition(",")[0] for finding in findings] == (
         [remedy] if remedy else []
     )
@@ -338,6 +346,13 @@ def test_the_layers_a_draft_listens_to(
     assert all(text.endswith(end) for text, end in zip(said, messages, strict=True))
 
 
+def test_a_draft_whose_layers_are_half_known(validators: Validators) -> None:
+    target = {"num_hidden_layers": 36, "hidden_size": 64}
+    for config in ({}, {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 35]}}):
+        subject = pair("EAGLE3", target, checkpoint(config, path=DRAFT))
+        assert found(validators, "CKPT124", subject) == []
+
+
 YARN = '{"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}'
 ALLOW = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 
@@ -406,7 +421,8 @@ VISION = {"vision_config": {"num_heads": 16}, "text_config": {"num_attention_hea
         (DEEPSEEK, "--tp 32 --ep-size 32", ["CKPT145"]),
         (DEEPSEEK, "--tp 32 --moe-a2a-backend deepep --moe-dense-tp-size 1", []),
         (DEEPSEEK, "--tp 32 --ep-size 32 --moe-a2a-backend none", ["CKPT145"]),
-        (DEEPSEEK | {"quantization_config": {"quant_method": "awq"}}, "--tp 32", []),
+        (DEEPSEEK | {"quantization_config": FP8 | {"quant_method": "awq"}}, "--tp 32", []),
+        (DEEPSEEK | {"quantization_config": {"quant_method": "fp8"}}, "--tp 32", []),
         ({"intermediate_size": 18432, "quantization_config": FP8}, "--tp 32", ["CKPT145"]),
         (MINIMAX, "--tp 8", ["CKPT146"]),
         (MINIMAX, "--tp 8 --ep-size 8", []),
@@ -458,6 +474,13 @@ def test_sizes(
             DEEPSEEK,
             "--tp 32",
             "expert width 2048 over 32 ranks is 64, and weight_block_size is 128 x 128",
+            "use --tp-size 1, 2, 4, 8, 16",
+        ),
+        (
+            "CKPT145",
+            {"intermediate_size": 18432, "quantization_config": FP8},
+            "--tp 32",
+            "intermediate_size 18432 over 32 ranks is 576, and weight_block_size is 128 x 128",
             "use --tp-size 1, 2, 4, 8, 16",
         ),
         (
@@ -562,6 +585,7 @@ QWEN_MTP = {"architectures": ["Qwen3_5ForConditionalGeneration"]}
     ("engine", "config", "names", "silent"),
     [
         ("0.5.23", LING, [*SCALED, MTP], False),
+        ("0.5.23", LING, [*SCALED, MTP, "model.layers.1.mlp.up_proj.weight_scale"], False),
         ("0.5.23", LING, ["lm_head.weight", MTP], True),
         ("0.5.23", LING, [*SCALED, MTP, "model.layers.1.shared_head.head.weight_scale"], True),
         ("0.5.23", LING | {"tie_word_embeddings": True}, [*SCALED, MTP], True),
@@ -575,6 +599,18 @@ def test_a_head_shared_without_its_scale(
 ) -> None:
     subject = launch(NEXTN, engine=engine, checkpoint=checkpoint(config, *names))
     assert (found(validators, "CKPT162", subject) == []) is silent
+    named = launch(
+        f"{NEXTN} --speculative-draft-model-path /models/target",
+        engine=engine,
+        checkpoint=subject.checkpoint,
+    )
+    assert (found(validators, "CKPT162", named) == []) is silent
+    of_its_own = launch(
+        f"{NEXTN} --speculative-draft-model-path /models/draft",
+        engine=engine,
+        checkpoint=subject.checkpoint,
+    )
+    assert found(validators, "CKPT162", of_its_own) == []
     other = launch(NEXTN.replace("NEXTN", "EAGLE3"), engine=engine, checkpoint=subject.checkpoint)
     assert found(validators, "CKPT162", other) == []
 
