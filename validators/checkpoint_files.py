@@ -68,7 +68,7 @@ def config_not_in_checkpoint(launch: Launch) -> Iterator[Finding]:
             continue
         yield Finding(
             path,
-            f"{checkpoint.path} has {len(checkpoint.files)} files and no config.json",
+            f"{checkpoint.path} has no config.json; files there: {len(checkpoint.files)}",
             f"point --{name} at the directory with config.json, or fetch the checkpoint again",
         )
 
@@ -102,7 +102,8 @@ def weights_not_in_checkpoint(launch: Launch) -> Iterator[Finding]:
         shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         yield Finding(
             path,
-            f"the index of {checkpoint.path} names weights that are not there, {len(missing)} "
-            f"files: {shown}" + ("" if there else "; there is no file of weights"),
+            f"the index of {checkpoint.path} names weights that are not there, in {len(missing)} "
+            f"{'files' if len(missing) > 1 else 'file'}: {shown}"
+            + ("" if there else "; there is no file of weights"),
             f"fetch {shown}" + ("" if there else ", or check the launch where the weights are"),
         )

@@ -86,7 +86,7 @@ def test_a_directory_of_any_kind_of_checkpoint(validators: Validators, file: str
     assert found(validators, "CKPT101", subject) == []
     bare = launch("--model-path x", checkpoint=Checkpoint(TARGET, files=("tokenizer.json",)))
     (finding,) = found(validators, "CKPT101", bare)
-    assert finding.message == "/models/target has 1 files and no config.json"
+    assert finding.message == "/models/target has no config.json; files there: 1"
 
 
 def test_missing_shards(validators: Validators) -> None:
@@ -96,7 +96,7 @@ def test_missing_shards(validators: Validators) -> None:
         missing_shards=("b.safetensors", "c.safetensors"),
     )
     (finding,) = found(validators, "CKPT102", launch("--model-path x", checkpoint=some))
-    assert finding.message.endswith("2 files: b.safetensors, c.safetensors")
+    assert finding.message.endswith("in 2 files: b.safetensors, c.safetensors")
     assert finding.remedy == "fetch b.safetensors, c.safetensors"
     three = replace(some, missing_shards=("b", "c", "d"))
     (finding,) = found(validators, "CKPT102", launch("--model-path x", checkpoint=three))
