@@ -19,7 +19,13 @@ from configurator.suppress import Suppressions
 from configurator.validate import Diagnostic, exit_code, in_order, run_rule
 from configurator.words import Command
 
-_SEVERITIES: dict[str, Severity] = {"LNT002": "warning", "LNT003": "warning"}
+_SEVERITIES: dict[str, Severity] = {
+    "LNT002": "warning",
+    "LNT003": "warning",
+    "LNT008": "warning",
+    "LNT009": "warning",
+    "LNT010": "error",
+}
 """Of what a reader could not do; everything else is for information."""
 _TAG = re.compile(r":v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\d.]|rc|\.dev)")
 

@@ -105,9 +105,21 @@ def _shell(text: str, name: str, given: Mapping[str, str], folder: Path | None) 
     problems = list(script.problems)
     for invocation in script.found:
         found, about = commands_of(invocation, run_script, given, folder)
+        if commands and not found and invocation.words:
+            about = (*about, *_cut_off(invocation.words[0], commands[-1]))
         commands += found
         problems += about
     return tuple(commands), tuple(problems)
+
+
+def _cut_off(word: Word, command: Command) -> tuple[Problem, ...]:
+    """Options on a line of their own after a launch: bash takes them for a program."""
+    if not word.text.startswith("--"):
+        return ()
+    last = command.argv[-1].position.line if command.argv else command.position.line
+    message = f"{word.text} and what follows never reach the engine: line {last} ends its command"
+    remedy = "end every line but the last with a backslash, and keep comments out of between"
+    return (Problem("LNT010", message, remedy, word.position),)
 
 
 def _format(text: str, name: str) -> str:

@@ -12,7 +12,7 @@ from configurator.lint import Linted, LintedCommand
 from configurator.report.findings import Policy
 from configurator.validate import Diagnostic
 
-_STAND_IN = re.compile(r"(?i).*(placeholder|changeme|example|your).*|\$\{?\w+\}?")
+_STAND_IN = re.compile(r"(?i).*(placeholder|changeme|example|your[-_ ]).*|\$\{?\w+\}?")
 """What plainly stands in for a key and is none, a variable among it."""
 
 

@@ -256,3 +256,18 @@ def test_the_last_stage_of_a_dockerfile_counts() -> None:
     assert [word.text for word in command.argv] == ["--tp", "2"]
     assert {n: s.value for n, s in command.env.items()} == {"X": "1", "Y": None, "W": "2"}
     assert command.image == "lmsysorg/sglang:v2"
+
+
+@pytest.mark.parametrize("between", ["# faster", ""])
+def test_options_that_a_comment_cuts_off(between: str) -> None:
+    text = f"sglang serve --model-path m \\\n{between}\n  --tp-size 2\n"
+    reading = read_text(text, "run.sh")
+    assert [[w.text for w in c.argv] for c in reading.commands] == [["--model-path", "m"]]
+    (problem,) = reading.problems
+    assert (problem.code, str(problem.position)) == ("LNT010", "run.sh:3:3")
+    assert "line 1 ends its command" in problem.message
+
+
+def test_options_of_another_program_are_not_cut_off() -> None:
+    text = "sglang serve --model-path m &\ncurl --fail http://127.0.0.1/health\n"
+    assert read_text(text, "run.sh").problems == ()
