@@ -25,6 +25,7 @@ COMMANDS = {
     "render": "Write the files that launch a deployment.",
     "check": "Prove from evidence what took effect.",
     "explain": "Explain a finding's code, a probe or a mechanism.",
+    "engine": "Say what each version of the engine knows, and since when.",
     "list": "List what can be named in a profile or on the command line.",
     "schema": "Print the JSON Schema of a kind of file, for editors.",
     "demo": "Show the whole way on a recording, without GPU, network or engine.",

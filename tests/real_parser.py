@@ -68,7 +68,7 @@ def options(parser: argparse.ArgumentParser) -> Options:
                 "takes_value": action.nargs != 0,
                 "choices": plain(action.choices),
                 "nargs": action.nargs,
-                "default": plain(action.default),
+                "default": None if action.default is argparse.SUPPRESS else plain(action.default),
                 "required": action.required,
                 "refused": refused(action),
             }

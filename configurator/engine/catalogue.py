@@ -41,6 +41,7 @@ __all__ = [
     "available_versions",
     "catalogue_of",
     "history",
+    "known_records",
     "load_catalogue",
     "order",
     "own_path",
@@ -48,6 +49,7 @@ __all__ = [
     "spans",
     "stores",
     "versions_with",
+    "written",
 ]
 
 OWN_VARIABLE = "CONFIGURATOR_ENGINES"
@@ -150,6 +152,15 @@ def history(section: Section, name: str) -> list[tuple[tuple[str, ...], Any]]:
         if (kept := tuple(v for v in versions if v in mine))
     ]
     return sorted(found, key=lambda each: order(each[0][0]))
+
+
+def known_records(section: Section) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every distinct record of a section with the versions that have exactly it."""
+    for mine, store in _shares():
+        for versions, record in store.records(section):
+            kept = tuple(v for v in versions if v in mine)
+            if kept:
+                yield kept, record
 
 
 def _shares() -> Iterator[tuple[frozenset[str], Store]]:

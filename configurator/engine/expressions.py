@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from configurator.engine.sources import PACKAGE, Module, SourceTree
+from configurator.engine.sources import PACKAGE, Definition, Module, SourceTree
 from configurator.engine.values import (
     MISSING,
     ClassRef,
@@ -191,6 +191,8 @@ class Expressions(ABC):
             known = value is not MISSING and not isinstance(value, Unknown)
             if definition.conditional and known and kind not in ("extend", "mutate"):
                 continue  # what holds without a condition is kept
+            if kind in ("extend", "mutate") and self._excluded(definition, scope):
+                continue
             if kind == "import":
                 value = self.imported(*node)
             elif kind == "assign":
@@ -207,6 +209,9 @@ class Expressions(ABC):
         if value is MISSING:
             return self._starred(module, name)
         return value
+
+    def _excluded(self, definition: Definition, scope: Scope) -> bool:
+        return any(self.evaluate(test, scope) is False for test in definition.conditions)
 
     def _starred(self, module: Module, name: str) -> Any:
         for dotted in module.stars:
@@ -230,6 +235,8 @@ class Expressions(ABC):
         """Attribute `name` of a module, a class, an enumeration's member, or an outsider."""
         found: Any = MISSING
         match base:
+            case External(dotted="sys") if name == "maxsize":
+                return 2**63 - 1
             case External(dotted=dotted):
                 return External(f"{dotted}.{name}")
             case ModuleRef(name=dotted):

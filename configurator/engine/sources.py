@@ -31,6 +31,8 @@ class Definition:
     """A syntax node; of an import (module, name or None); of a mutation (method, arguments)."""
     conditional: bool
     """It stands under an `if` or in an exception handler."""
+    conditions: tuple[ast.expr, ...] = ()
+    """Conditions that it stands under; it does not hold where one is false."""
 
 
 class Module:
@@ -43,6 +45,7 @@ class Module:
         self.stars: list[str] = []
         """Modules whose names are all imported."""
         self.definitions: dict[str, list[Definition]] = {}
+        self._conditions: tuple[ast.expr, ...] = ()
         self._walk(self.tree.body, conditional=False)
 
     def first(self, name: str, kind: Kind) -> Any:
@@ -71,7 +74,10 @@ class Module:
         for statement in body:
             match statement:
                 case ast.If():
-                    self._walk([*statement.body, *statement.orelse], conditional=True)
+                    self._conditions += (statement.test,)
+                    self._walk(statement.body, conditional=True)
+                    self._conditions = self._conditions[:-1]
+                    self._walk(statement.orelse, conditional=True)
                 case ast.Try():
                     self._walk(statement.body, conditional=conditional)
                     for handler in statement.handlers:
@@ -83,7 +89,8 @@ class Module:
 
     def _define(self, statement: ast.stmt, conditional: bool) -> None:
         def add(name: str, kind: Kind, node: object) -> None:
-            self.definitions.setdefault(name, []).append(Definition(kind, node, conditional))
+            found = Definition(kind, node, conditional, self._conditions)
+            self.definitions.setdefault(name, []).append(found)
 
         match statement:
             case ast.Import() | ast.ImportFrom():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from real_parser import Options, options, read
 
-from configurator.engine.catalogue import Catalogue, Flag, load_catalogue
+from configurator.engine.catalogue import Catalogue, Flag, shipped
 from configurator.engine.extract import extract
 
 RECORDED = read(Path(__file__).parent.parent / "fixtures" / "real_parsers.json.xz")
@@ -62,16 +62,23 @@ def meant(option: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("version", ["0.5.9", "0.5.20", "0.5.23"])
-def test_recorded_parsers(version: str) -> None:
-    known = load_catalogue(version)
+@pytest.mark.parametrize(
+    ("version", "count", "refused"),
+    [
+        ("0.5.3", 246, 7), ("0.5.9", 331, 0), ("0.5.14", 420, 0), ("0.5.18", 488, 1),
+        ("0.5.20", 494, 0), ("0.5.23", 531, 0),
+    ],
+)  # fmt: skip
+def test_recorded_parsers(version: str, count: int, refused: int) -> None:
+    known = shipped().load(version)
     assert known is not None
-    assert len(RECORDED[version]) == {"0.5.9": 331, "0.5.20": 494, "0.5.23": 531}[version]
+    assert len(RECORDED[version]) == count
+    assert sum(option["refused"] for option in RECORDED[version].values()) == refused
     assert differences(known, RECORDED[version]) == []
 
 
 def test_a_difference_is_seen() -> None:
-    known = load_catalogue("0.5.23")
+    known = shipped().load("0.5.23")
     assert known is not None
     real = RECORDED["0.5.23"] | {
         "tp-size": RECORDED["0.5.23"]["tp-size"] | {"default": True, "required": True},
