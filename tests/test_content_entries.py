@@ -105,6 +105,9 @@ def test_a_name_that_does_not_exist_is_refused() -> None:
 def test_drafts_and_targets_fit_each_other(name: str) -> None:
     model = LIBRARY.model(name)
     assert (model.role == "draft") == (model.draft is not None)
+    if name == "unspecified":
+        assert (model.parameters_b, model.context, model.layers) == (None, None, None)
+        return
     if model.draft is None:
         assert model.parameters_b is not None
         assert sum(kind.layers for kind in model.attention) == model.layers

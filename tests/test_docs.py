@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from configurator.cli import COMMANDS, run
+from configurator.cli import COMMANDS, module_of, run
 from configurator.content import ROOT, Library
 from configurator.docs import reference
 from configurator.json_schema import json_schema
@@ -28,7 +28,7 @@ def test_reference_is_fresh(name: str) -> None:
 
 def test_every_verb_has_its_module_and_line() -> None:
     for verb, line in COMMANDS.items():
-        command = importlib.import_module(f"configurator.commands.{verb}").command
+        command = importlib.import_module(f"configurator.commands.{module_of(verb)}").command
         assert command.name == verb
         assert command.help.split("\n\n")[0].replace("\n", " ") == line
 

@@ -41,9 +41,9 @@ def command(
     force: bool,
     content: tuple[Path, ...],
 ) -> int:
-    """Turn a launch command into a profile that renders back to the same launch.
+    """Turn a launch command into a profile.
 
-    FILE is what `lint` reads. Nothing in it is executed, and a key in clear is not copied. What
+    The profile renders back to the same launch. FILE is what `lint` reads. Nothing in it is executed, and a key in clear is not copied. What
     could not be kept is said, and stands at the head of the profile.
     """
     from configurator.errors import ConfiguratorError

@@ -78,9 +78,9 @@ def command(
     quiet: bool,
     content: tuple[Path, ...],
 ) -> int:
-    """Judge launch commands that exist already, for the release they run.
+    """Judge launch commands that exist already.
 
-    FILE is a shell script, a compose file, Kubernetes objects, a systemd unit or a Dockerfile;
+    They are judged for the release they run. FILE is a shell script, a compose file, Kubernetes objects, a systemd unit or a Dockerfile;
     `-` reads a script from the standard input. Nothing in it is executed. What cannot be
     resolved is said, not guessed.
     """
