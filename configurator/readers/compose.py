@@ -25,7 +25,7 @@ _MAX_ENV_FILE = 256 << 10
 @dataclass(frozen=True, slots=True)
 class _File:
     documents: Documents
-    services: yaml.Node
+    services: Mapping[str, tuple[yaml.Node, yaml.Node]]
     run: ScriptRunner
     values: Mapping[str, str]
     folder: Path | None
@@ -42,11 +42,9 @@ def read_compose(
     commands: list[Command] = []
     problems: list[Problem] = []
     for root in documents.roots:
-        services = documents.get(root, "services")
-        if services is None:
-            continue
+        services = documents.mapping(documents.get(root, "services"))
         file = _File(documents, services, run, values, folder)
-        for _, service in documents.mapping(services).values():
+        for _, service in services.values():
             found, about = _service(file, service)
             commands += found
             problems += about
@@ -93,7 +91,7 @@ def _inherited(
         name = documents.text_of(service, "extends", "service") or documents.text_of(
             service, "extends"
         )
-        base = documents.get(file.services, name)
+        base = file.services.get(name)
         if documents.get(extends, "file") is not None or base is None:
             problems.append(
                 Problem(
@@ -104,7 +102,7 @@ def _inherited(
                 )
             )
         else:
-            merged = dict(_inherited(file, base, problems, depth + 1))
+            merged = dict(_inherited(file, base[1], problems, depth + 1))
     for key, (_, value) in documents.mapping(service).items():
         merged[key] = [*merged.get(key, []), value]
     yield from merged.items()
@@ -113,7 +111,7 @@ def _inherited(
 def _image(file: _File, keys: Mapping[str, list[yaml.Node]]) -> Word | None:
     nodes = keys.get("image") or []
     word = file.documents.word(nodes[-1]) if nodes else None
-    return interpolate(word, file.values).word if word else None
+    return interpolate(word, file.values, file.documents.budget).word if word else None
 
 
 def _words(
@@ -127,7 +125,7 @@ def _words(
     if line is None:
         words = file.documents.words(node)
         return tuple(_interpolated(file, word, problems) for word in words)
-    done = interpolate(line, file.values)
+    done = interpolate(line, file.values, file.documents.budget)
     _complain(file, line, done.invalid, problems)
     split = split_words(done.word, done.unknown)
     if split.unclosed:
@@ -152,7 +150,7 @@ def _operator(dropped: Word) -> Problem:
 
 
 def _interpolated(file: _File, word: Word, problems: list[Problem]) -> Word:
-    done = interpolate(word, file.values)
+    done = interpolate(word, file.values, file.documents.budget)
     _complain(file, word, done.invalid, problems)
     return done.word
 
@@ -171,6 +169,7 @@ def _environment(
     for node in keys.get("env_file") or []:
         for path in _paths(file, node):
             found, about = read_env_file(path, file.folder, quotes=True)
+            file.documents.budget.spend(100 * len(found), path.position)
             env |= found
             problems += about
     for node in keys.get("environment") or []:
@@ -183,7 +182,7 @@ def _paths(file: _File, node: yaml.Node) -> Iterator[Word]:
     for one in nodes:
         word = file.documents.word(file.documents.get(one, "path") or one)
         if word is not None:
-            yield interpolate(word, file.values).word
+            yield interpolate(word, file.values, file.documents.budget).word
 
 
 def _settings(file: _File, node: yaml.Node) -> dict[str, Setting]:
@@ -191,7 +190,7 @@ def _settings(file: _File, node: yaml.Node) -> dict[str, Setting]:
     env: dict[str, Setting] = {}
     if isinstance(node, yaml.SequenceNode):
         for word in documents.words(node):
-            done = interpolate(word, file.values).word
+            done = interpolate(word, file.values, documents.budget).word
             one = setting(done) or Setting(done.text, file.values.get(done.text), done.position)
             env[one.name] = one
         return env
@@ -200,7 +199,7 @@ def _settings(file: _File, node: yaml.Node) -> dict[str, Setting]:
         if text is None:
             found = file.values.get(name)
         else:
-            done = interpolate(text, file.values).word
+            done = interpolate(text, file.values, documents.budget).word
             found = None if done.unknown else done.text
         env[name] = Setting(name, found, documents.position(key))
     return env

@@ -116,11 +116,11 @@ def _environment(
     env: dict[str, Setting] = {}
     inherited: dict[str, str] = {}
     problems: list[Problem] = []
-    for name, value in found:
-        if name == "--env-file" and value is not None:
-            settings, missing = read_env_file(value, folder)
-            env |= settings
-            problems += missing
+    files = {value.text: value for name, value in found if name == "--env-file" and value}
+    for file in files.values():
+        settings, missing = read_env_file(file, folder)
+        env |= settings
+        problems += missing
     for name, value in found:
         if name not in ("-e", "--env") or value is None:
             continue

@@ -11,6 +11,7 @@ from configurator.errors import ConfiguratorError, Position
 from configurator.readers.docker import started_in
 from configurator.readers.interpolation import interpolate
 from configurator.readers.jsonwords import JsonWords
+from configurator.readers.pieces import Budget
 from configurator.readers.processes import Result, ScriptRunner, commands_of
 from configurator.readers.splitting import split_words
 from configurator.readers.wrappers import setting
@@ -25,7 +26,8 @@ _PAIR = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 class _Stage:
     image: Word | None = None
     env: dict[str, Setting] = field(default_factory=dict)
-    arguments: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    """Of arguments and variables; variables win."""
     entrypoint: tuple[Word, ...] | None = None
     command: tuple[Word, ...] = ()
 
@@ -38,15 +40,16 @@ def read_dockerfile(
     `given` are values of build arguments.
     """
     stages: dict[str, _Stage] = {}
-    stage, key, known = _Stage(), "", dict(given)
+    stage, key, known, budget = _Stage(), "", dict(given), Budget()
     for instruction, value in _instructions(text, name):
         if instruction == "FROM":
             key, stage = _begin(value, stages, known)
-        stage = _take(stage, instruction, value, given)
+            budget.spend(100 * len(stage.env) + 100, value.position)
+        stage = _take(stage, instruction, value, given, budget)
         if key:
             stages[key] = stage
         else:
-            known |= stage.arguments
+            known |= stage.values
     started, problems = started_in(
         stage.image, stage.entrypoint, stage.command, Invocation((), stage.env)
     )
@@ -64,23 +67,29 @@ def _begin(
     base = stages.get(image.text.lower())
     if base is None:
         return name, _Stage(image)
-    return name, replace(base, env=dict(base.env), arguments={})
+    values = {one.name: one.value for one in base.env.values() if one.value is not None}
+    return name, replace(base, env=dict(base.env), values=values)
 
 
-def _take(stage: _Stage, instruction: str, value: Word, given: Mapping[str, str]) -> _Stage:
-    values = {n: s.value for n, s in stage.env.items() if s.value is not None}
-    known = {**stage.arguments, **values}
+def _take(
+    stage: _Stage, instruction: str, value: Word, given: Mapping[str, str], budget: Budget
+) -> _Stage:
     if instruction == "ENV":
         for pair in _pairs(value):
-            found = setting(interpolate(pair, known).word)
+            found = setting(interpolate(pair, stage.values, budget).word)
             if found:
                 stage.env[found.name] = found
+                if found.value is None:
+                    stage.values.pop(found.name, None)
+                else:
+                    stage.values[found.name] = found.value
     elif instruction == "ARG":
         for word in split_words(value).words:
-            one = setting(interpolate(word, known).word)
-            variable, default = (one.name, one.value) if one else (word.text, None)
-            if variable in given or default is not None:
-                stage.arguments[variable] = given.get(variable, default or "")
+            one = setting(interpolate(word, stage.values, budget).word)
+            name, default = (one.name, one.value) if one else (word.text, None)
+            known = given.get(name, default)
+            if known is not None and name not in stage.env:
+                stage.values[name] = known
     elif instruction == "ENTRYPOINT":
         return replace(stage, entrypoint=_words(value), command=())
     elif instruction == "CMD":

@@ -9,7 +9,7 @@ from configurator.errors import Position, Problem
 from configurator.words import Setting, Word
 
 _MAX_BYTES = 256 << 10
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=")
 
 
 def read_env_file(
@@ -21,7 +21,7 @@ def read_env_file(
     """
     file = _beside(path, folder)
     if file is None:
-        message = f"the variables in {path.text} are not read"
+        message = f"the variables in `{path.text}` are not read"
         remedy = "put the file beside this one, or name its values here"
         return {}, (Problem("LNT004", message, remedy, path.position),)
     try:
@@ -36,10 +36,10 @@ def parse_env(text: str, name: str, *, quotes: bool) -> dict[str, Setting]:
     """`NAME=value` lines; other lines and comments say nothing."""
     env: dict[str, Setting] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        match = _LINE.fullmatch(line.removesuffix("\r"))
+        match = _LINE.match(line)
         if match is None:
             continue
-        value = match[2]
+        value = line[match.end() :].strip()
         if quotes and len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
             value = value[1:-1]
         env[match[1]] = Setting(match[1], value, Position(name, number, match.start(1) + 1))

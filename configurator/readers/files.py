@@ -130,7 +130,7 @@ def _format(text: str, name: str) -> str:
         return "dockerfile"
     if file.endswith((".sh", ".bash")) or text.startswith("#!"):
         return "shell"
-    if re.match(r'\s*\[?\s*\{\s*"', text) and '"argv"' in text:
+    if text.lstrip()[:1] in ("{", "[") and '"argv"' in text:
         return "argv"
     if re.search(r"(?m)^services\s*:", text):
         return "compose"

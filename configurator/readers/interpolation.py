@@ -9,11 +9,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from configurator.readers.pieces import Builder
+from configurator.readers.pieces import Budget, Builder
 from configurator.words import Word
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATOR = re.compile(r":?[-?+]")
+_BRACE = re.compile(r"\$\$|\$\{|\}")
 _MAX_DEPTH = 20
 
 
@@ -29,9 +30,10 @@ class Interpolated:
 
 
 class _Interpolation:
-    def __init__(self, word: Word, values: Mapping[str, str]) -> None:
+    def __init__(self, word: Word, values: Mapping[str, str], budget: Budget | None) -> None:
         self.text, self.values = word.text, values
-        self.builder = Builder(word)
+        self.builder = Builder(word, budget)
+        self.closing = _closing(word.text)
         self.length = 0
         self.unknown: dict[int, int] = {}
         self.invalid: int | None = None
@@ -57,7 +59,7 @@ class _Interpolation:
         if match:
             self._replace(match[0], at, match.end())
             return match.end()
-        close = self._close(at + 2, end) if following == "{" else -1
+        close = self.closing.get(at, -1)
         match = _NAME.match(self.text, at + 2, end)
         if close < 0 or not match or depth > _MAX_DEPTH:
             self.invalid = at if self.invalid is None else self.invalid
@@ -101,20 +103,25 @@ class _Interpolation:
         self.builder.put(text, at)
         self.length += len(text)
 
-    def _close(self, index: int, end: int) -> int:
-        """The brace that closes the one before `index`."""
-        depth = 1
-        for match in re.compile(r"\$\{|\}").finditer(self.text, index, end):
-            depth += 1 if match[0] == "${" else -1
-            if not depth:
-                return match.start()
-        return -1
+
+def _closing(text: str) -> dict[int, int]:
+    """For every `${` the brace that closes it."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for match in _BRACE.finditer(text):
+        if match[0] == "${":
+            opened.append(match.start())
+        elif match[0] == "}" and opened:
+            found[opened.pop()] = match.start()
+    return found
 
 
-def interpolate(word: Word, values: Mapping[str, str]) -> Interpolated:
+def interpolate(
+    word: Word, values: Mapping[str, str], budget: Budget | None = None
+) -> Interpolated:
     """Replace the variables of a compose value; what has no value stays as it is written."""
     if "$" not in word.text:
         return Interpolated(word, {})
-    work = _Interpolation(word, values)
+    work = _Interpolation(word, values, budget)
     work.run(0, len(word.text))
     return Interpolated(work.builder.finish(), work.unknown, work.invalid)

@@ -11,12 +11,12 @@ import yaml
 
 from configurator.errors import Problem
 from configurator.readers.docker import started_in
-from configurator.readers.pieces import Builder
+from configurator.readers.pieces import Budget, Builder
 from configurator.readers.processes import Result, ScriptRunner, commands_of
 from configurator.readers.yamlwords import Documents, is_null
 from configurator.words import Command, Invocation, Setting, Word
 
-_REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
+_REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]{0,300})\))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ def _container(manifest: _Manifest, container: yaml.Node) -> Result:
     image = documents.word(documents.get(container, "image"))
     started, unclear = started_in(
         image,
-        tuple(expand(word, env, manifest.given) for word in command) or None,
-        tuple(expand(word, env, manifest.given) for word in arguments),
+        tuple(expand(word, env, manifest.given, documents.budget) for word in command) or None,
+        tuple(expand(word, env, manifest.given, documents.budget) for word in arguments),
         Invocation((), env),
     )
     commands, about = commands_of(started, manifest.run, manifest.given, manifest.folder)
@@ -86,7 +86,7 @@ def _environment(
         text: str | None = ""
         if value is not None and not is_null(value):
             word = documents.word(value)
-            done = expand(word, env, manifest.given) if word else None
+            done = expand(word, env, manifest.given, documents.budget) if word else None
             text = None if done is None or done.unknown else done.text
         elif documents.get(item, "valueFrom") is not None:
             text = manifest.given.get(name.text)
@@ -99,7 +99,12 @@ def _environment(
     return env, (Problem("LNT004", message, remedy, documents.position(source)),)
 
 
-def expand(word: Word, env: Mapping[str, Setting], given: Mapping[str, str]) -> Word:
+def expand(
+    word: Word,
+    env: Mapping[str, Setting],
+    given: Mapping[str, str],
+    budget: Budget | None = None,
+) -> Word:
     """Replace `$(NAME)` by the container's variables; `$$` is a dollar sign.
 
     What names no variable stays as it is written, as Kubernetes leaves it, and makes the word
@@ -107,7 +112,7 @@ def expand(word: Word, env: Mapping[str, Setting], given: Mapping[str, str]) -> 
     """
     if "$" not in word.text:
         return word
-    builder, at = Builder(word), 0
+    builder, at = Builder(word, budget), 0
     for match in _REFERENCE.finditer(word.text):
         if match.start() > at:
             builder.keep(at, match.start())

@@ -8,8 +8,33 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from configurator.errors import Position
+from configurator.errors import ConfiguratorError, Position
 from configurator.words import Span, Word, joined
+
+
+class Budget:
+    """How much a file may grow when its aliases and variables are followed.
+
+    Files of a few kilobytes can name each other's parts until they hold gigabytes.
+    """
+
+    def __init__(self, characters: int = 16 << 20) -> None:
+        self.left = characters
+
+    def spend(self, characters: int, position: Position) -> None:
+        """Count what is made of the file.
+
+        Raises:
+            ConfiguratorError: LNT003, it is too much.
+        """
+        self.left -= characters
+        if self.left < 0:
+            raise ConfiguratorError.single(
+                "LNT003",
+                "aliases and variables make this file larger than can be read",
+                "write the values out where they are used",
+                position,
+            )
 
 
 class Places:
@@ -45,8 +70,9 @@ class Places:
 class Builder:
     """One word after another out of pieces of a text, in order."""
 
-    def __init__(self, word: Word) -> None:
+    def __init__(self, word: Word, budget: Budget | None = None) -> None:
         self.places = Places(word)
+        self._budget = budget
         self._parts: list[Word] = []
         self._run: tuple[int, int] | None = None
         self._begun: int | None = None
@@ -76,6 +102,8 @@ class Builder:
         self.begin(offset)
         self._flush()
         self._unknown = self._unknown or unknown
+        if self._budget:
+            self._budget.spend(len(text), self.places.at(offset))
         if text:
             self._parts.append(Word.at(text, self.places.at(offset)))
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from configurator.errors import Problem
 from configurator.readers import docker
 from configurator.readers.options import Words, options, split_options
+from configurator.readers.pieces import Places
 from configurator.readers.reading import Invocations
 from configurator.readers.wrappers import program_name, unwrap
 from configurator.words import Command, Invocation, Setting, Span, Word, joined
@@ -190,9 +191,9 @@ def _module(words: Words) -> tuple[Word | None, Words]:
 
 def _container(invocation: Invocation, around: _Around) -> Result:
     inside = docker.contained(invocation, around.given, around.folder)
-    if inside is None:
+    if inside is None or around.depth >= _LIMIT:
         return _NOTHING
-    inner = replace(around, given=inside.given)
+    inner = replace(around, given=inside.given, depth=around.depth + 1)
     commands, problems = _commands(inside.invocation, inner)
     about = inside.problems if commands else tuple(p for p in inside.problems if p.code != "LNT004")
     return commands, about + problems
@@ -236,11 +237,11 @@ def _text(text: str, beside: Word) -> Word:
 
 
 def _quoted(word: Word) -> list[Word]:
-    parts, at = [], 0
+    places, parts, at = Places(word), [], 0
     for match in re.finditer("'", word.text):
-        parts += [word.part(at, match.start()), _text("'\\''", word)]
+        parts += [places.piece(at, match.start()), _text("'\\''", word)]
         at = match.end()
-    return [*parts, word.part(at)]
+    return [*parts, places.piece(at, len(word.text))]
 
 
 def _vllm(word: Word) -> tuple[Problem, ...]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from configurator.errors import Position, Problem
 from configurator.readers.envfiles import read_env_file
-from configurator.readers.pieces import Builder
+from configurator.readers.pieces import Budget, Builder
 from configurator.readers.processes import Result, ScriptRunner, commands_of
 from configurator.readers.unitwords import specifiers, unquoted
 from configurator.words import Command, Invocation, Setting, Span, Word, joined
 
 _KEY = re.compile(r"\s*([A-Za-z]+)\s*=[ \t]*")
 _PREFIXES = "-@:+!|"
-_BRACED = re.compile(r"\$(?:\{([^}]*)\}|(\$))")
+_BRACED = re.compile(r"\$(?:\{([^}]{0,300})\}|(\$))")
 _SHORTEST = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -28,6 +28,7 @@ class _Service:
     passed: dict[str, Setting] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
+    budget: Budget = field(default_factory=Budget)
 
 
 def read_systemd(
@@ -64,7 +65,8 @@ def _launches(
     commands: list[Command] = []
     problems: list[Problem] = []
     for start in service.starts:
-        for words in _commands_in(start, env, given, service.problems):
+        for words in _commands_in(start, env, given, service):
+            service.budget.spend(100 * len(env), start.position)
             found, about = commands_of(Invocation(words, dict(env)), run, given, folder)
             commands += found
             problems += about
@@ -122,26 +124,26 @@ def _take(service: _Service, key: str, value: Word) -> None:
 
 
 def _commands_in(
-    start: Word, env: Mapping[str, Setting], given: Mapping[str, str], problems: list[Problem]
+    start: Word, env: Mapping[str, Setting], given: Mapping[str, str], service: _Service
 ) -> Iterator[tuple[Word, ...]]:
     """The command lines of one ExecStart=, which a `;` of its own divides."""
     parsed = unquoted(start)
     if parsed.wrong:
         remedy = "systemd ignores such a line: correct the quotes and backslashes"
-        problems.append(Problem("LNT003", parsed.wrong[0], remedy, parsed.wrong[1]))
+        service.problems.append(Problem("LNT003", parsed.wrong[0], remedy, parsed.wrong[1]))
     line: list[Word] = []
     for index, word in enumerate(parsed.words):
         if index not in parsed.dividers:
             line.append(word)
         elif line:
-            yield _expanded(line, env, given)
+            yield _expanded(line, env, given, service.budget)
             line = []
     if line:
-        yield _expanded(line, env, given)
+        yield _expanded(line, env, given, service.budget)
 
 
 def _expanded(
-    line: list[Word], env: Mapping[str, Setting], given: Mapping[str, str]
+    line: list[Word], env: Mapping[str, Setting], given: Mapping[str, str], budget: Budget
 ) -> tuple[Word, ...]:
     first = line[0]
     prefixes = first.text[: len(first.text) - len(first.text.lstrip(_PREFIXES))]
@@ -152,20 +154,21 @@ def _expanded(
         return (program, *rest)
     words: list[Word] = [program]
     for word in rest:
-        words += _variables(word, env, given)
+        words += _variables(word, env, given, budget)
     return tuple(words)
 
 
 def _variables(
-    word: Word, env: Mapping[str, Setting], given: Mapping[str, str]
+    word: Word, env: Mapping[str, Setting], given: Mapping[str, str], budget: Budget
 ) -> tuple[Word, ...]:
     """`$NAME` as a whole word becomes words, `${NAME}` stays in its word."""
     if word.text.startswith("$") and _SHORTEST.match(word.text, 1):
         value = _value(word.text[1:], env, given)
         if value is None:
             return (replace(word, unknown=True),)
+        budget.spend(64 * len(value), word.position)
         return unquoted(Word(value, tuple(Span(0, s.position) for s in word.spans[:1]))).words
-    builder, at = Builder(word), 0
+    builder, at = Builder(word, budget), 0
     for match in _BRACED.finditer(word.text):
         if match.start() > at:
             builder.keep(at, match.start())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from configurator.readers.options import Given, Options, Words, options, split_options
+from configurator.readers.pieces import Places
 from configurator.readers.splitting import split_words
 from configurator.words import Invocation, Setting, Word
 
@@ -202,9 +203,11 @@ def _spread(found: Given, env: dict[str, Setting]) -> str | None:
         elif name == "-x":
             _assignments((value,), env)
         elif name == "--export":
-            start = 0
+            start, places = 0, Places(value)
             for item in value.text.split(","):
-                one = setting(value.part(start, start + len(item)))
+                one = setting(
+                    replace(places.piece(start, start + len(item)), unknown=value.unknown)
+                )
                 if one:
                     env[one.name] = one
                 start += len(item) + 1

@@ -13,11 +13,16 @@ from collections.abc import Iterator
 import yaml
 
 from configurator.errors import ConfiguratorError, Position
+from configurator.readers.pieces import Budget
 from configurator.words import Span, Word
 
+Mapping = dict[str, tuple[yaml.Node, yaml.Node]]
+"""Key and value nodes by the key's text."""
 MAX_NODES = 200_000
 """More values than any file a person wrote; a document that goes on is not read to its end."""
 _MAX_MERGES = 20
+_WORD = 64
+"""What a word weighs beside its characters."""
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 """Anchor and tag, which a node begins with."""
@@ -59,6 +64,8 @@ class Documents:
 
     def __init__(self, text: str, name: str) -> None:
         self.text, self.name = text, name
+        self.budget = Budget()
+        self._mappings: dict[int, Mapping] = {}
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self.roots: tuple[yaml.Node, ...] = tuple(self._compose())
 
@@ -92,6 +99,8 @@ class Documents:
             remedy = "this is a template: render it first (helm template, ansible), then read that"
         elif "undefined alias" in fact:
             remedy = "define the anchor with & before it is used, or quote the value"
+        if error.context:
+            fact = f"{error.context}, {fact}"
         return ConfiguratorError.single("LNT003", f"YAML: {fact}", remedy, place)
 
     def _deep(self, place: Position) -> ConfiguratorError:
@@ -112,6 +121,7 @@ class Documents:
         """A scalar as a word; None for anything else."""
         if not isinstance(node, yaml.ScalarNode):
             return None
+        self.budget.spend(len(node.value) + _WORD, self.position(node))
         spans = _spans(self, node)
         return Word(node.value, spans or (Span(0, self.position(node)),))
 
@@ -121,9 +131,31 @@ class Documents:
             return ()
         return tuple(word for word in map(self.word, node.value) if word is not None)
 
-    def mapping(self, node: yaml.Node | None) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    def mapping(self, node: yaml.Node | None, depth: int = 0) -> Mapping:
         """Key and value nodes by the key's text, merge keys resolved; empty for anything else."""
-        return _mapping(node, 0)
+        if not isinstance(node, yaml.MappingNode) or depth > _MAX_MERGES:
+            return {}
+        known = self._mappings.get(id(node))
+        if known is None:
+            self._mappings[id(node)] = {}  # a mapping that merges itself adds nothing
+            known = self._mappings[id(node)] = self._merged(node, depth)
+        return known
+
+    def _merged(self, node: yaml.MappingNode, depth: int) -> Mapping:
+        own: Mapping = {}
+        merged: Mapping = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value != "<<" or key.style:
+                own[key.value] = (key, value)
+                continue
+            sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            for source in sources:
+                added = self.mapping(source, depth + 1)
+                self.budget.spend(_WORD * len(added), self.position(value))
+                merged = {**added, **merged}
+        return {**merged, **own}
 
     def get(self, node: yaml.Node | None, *keys: str) -> yaml.Node | None:
         """The value under keys; None where one is missing."""
@@ -158,23 +190,6 @@ class Documents:
 def is_null(node: yaml.Node) -> bool:
     """A value that is none: empty, `~` or `null` without quotes."""
     return isinstance(node, yaml.ScalarNode) and not node.style and node.value in _NULLS
-
-
-def _mapping(node: yaml.Node | None, depth: int) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-    own: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-    merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-    if not isinstance(node, yaml.MappingNode) or depth > _MAX_MERGES:
-        return own
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            continue
-        if key.value == "<<" and not key.style:
-            sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
-            for source in sources[:_MAX_MERGES]:
-                merged = {**_mapping(source, depth + 1 + len(sources)), **merged}
-        else:
-            own[key.value] = (key, value)
-    return {**merged, **own}
 
 
 Fragment = tuple[str, int, bool]
