@@ -10,8 +10,11 @@ import pytest
 
 from configurator.content import Library
 from configurator.engine.catalogue import (
+    Architecture,
     Catalogue,
+    Entry,
     Flag,
+    Name,
     Retired,
     Store,
     Variable,
@@ -155,7 +158,11 @@ def test_a_build_is_its_release_with_what_it_adds_and_removes(library: Library) 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     flag = Flag("a", ("b",), "int", 3, ("3", "4"), "+", "")
     first = Catalogue.of("0.5.9", [flag], [Variable("V", "bool", False)], [Retired("W")], ["X"])
-    second = Catalogue.of("0.5.10", [flag], [Variable("V", "bool", True)], [], ["X"])
+    second = Catalogue.of(
+        "0.5.10", [flag, Flag("z", required=True, refused=True)], [Variable("V", "bool", True)], [],
+        ["X"], [Name("script", "s", "m:f"), Name("quantization", "q")],
+        [Architecture("A", "m", ("D", "E"), "module")], Entry(True, True, ("o",), True, False),
+    )  # fmt: skip
     store = Store(tmp_path / "c.json.xz")
     assert store.versions == ()
     store.write([second, first])
@@ -166,6 +173,12 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     assert again.having("flags", "b") == ("0.5.9", "0.5.10")
     assert again.having("env", "X") == ("0.5.9", "0.5.10")
     assert again.having("env", "W") == ("0.5.9",)
+    assert again.history("variables", "V") == [
+        (("0.5.9",), Variable("V", "bool", False)), (("0.5.10",), Variable("V", "bool", True)),
+    ]  # fmt: skip
+    assert list(again.records("flags")) == [
+        (("0.5.9", "0.5.10"), flag), (("0.5.10",), Flag("z", required=True, refused=True)),
+    ]  # fmt: skip
     again.write([Catalogue.of("0.5.9", [])])
     assert Store(store.path).having("flags", "a") == ("0.5.10",)
 
@@ -181,9 +194,11 @@ def test_what_is_no_catalogue(content: bytes, tmp_path: Path) -> None:
 
 
 def test_a_post_release_follows_its_release() -> None:
-    names = ["0.5.10", "0.5.9", "0.5.9.post1", "0.5.9.post10", "0.5.9.post2"]
+    names = ["0.5.10", "0.5.9", "0.5.9.post1", "0.5.9.post10", "0.5.9.post2", "0.5.10rc1",
+             "0.5.10.dev2", "nightly"]  # fmt: skip
     assert sorted(names, key=order) == [
-        "0.5.9", "0.5.9.post1", "0.5.9.post2", "0.5.9.post10", "0.5.10"
+        "nightly", "0.5.9", "0.5.9.post1", "0.5.9.post2", "0.5.9.post10", "0.5.10.dev2",
+        "0.5.10rc1", "0.5.10",
     ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configurator.engine.catalogue import Store
+from configurator.engine.catalogue import Store, shipped
 from configurator.engine.extract import extract, main
 from configurator.errors import ConfiguratorError
 
@@ -93,3 +93,24 @@ def test_the_command_reports_unusable_input(
 ) -> None:
     assert main([str(tmp_path)]) == 2
     assert "CAT002" in capsys.readouterr().err
+
+
+def test_the_file_depends_on_the_catalogues_alone(
+    tree: Tree, layout: Files, tmp_path: Path
+) -> None:
+    root = tree(layout)
+    first, second = extract(root, "0.5.9"), extract(root, "0.5.10")
+    paths = [tmp_path / name for name in ("a.xz", "b.xz", "c.xz")]
+    Store(paths[0]).write([first, second])
+    Store(paths[1]).write([extract(root, "0.5.10"), extract(root, "0.5.9")])
+    Store(paths[2]).write([second])
+    Store(paths[2]).write([first])
+    assert paths[0].read_bytes() == paths[1].read_bytes() == paths[2].read_bytes()
+
+
+def test_the_shipped_file_is_as_it_is_written(tmp_path: Path) -> None:
+    again = tmp_path / "again.xz"
+    some = [c for v in shipped().versions if (c := shipped().load(v))]
+    Store(again).write(reversed(some))
+    assert again.read_bytes() == shipped().path.read_bytes()
+    assert again.stat().st_size < 80_000

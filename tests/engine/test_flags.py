@@ -113,3 +113,94 @@ def test_no_class_of_arguments(tree: Tree) -> None:
     path = tree({"sglang/srt/server_args.py": "ServerArgs = None"})
     with pytest.raises(ConfiguratorError, match=r"CAT002 .* has no class ServerArgs"):
         flags(path)
+
+
+def test_options_that_are_known_only_to_be_refused(tree: Tree) -> None:
+    found = flags(
+        tree(
+            {
+                "sglang/srt/server_args.py": """
+                import argparse
+                class DeprecatedAction(argparse.Action):
+                    def __call__(self, parser, namespace, values, option_string=None):
+                        if self.error_message is not None:
+                            parser.error(self.error_message)
+                        print_deprecated_warning(option_string)
+                class RaisingAction(argparse.Action):
+                    def __call__(self, parser, namespace, values, option_string=None):
+                        raise ValueError(self.help)
+                class DeprecatedStoreTrueAction(argparse.Action):
+                    def __init__(self, option_strings, dest, nargs=0, default=False, **kwargs):
+                        super().__init__(option_strings, dest, nargs=nargs, **kwargs)
+                class ServerArgs:
+                    def add_cli_args(parser):
+                        parser.add_argument("--warned", action=DeprecatedAction, help="Gone.")
+                        parser.add_argument(
+                            "--ended", action=DeprecatedAction, error_message="Use  --new.")
+                        parser.add_argument("--raised", action=RaisingAction, help="NOTE: --new")
+                        parser.add_argument(
+                            "--switch", action=DeprecatedStoreTrueAction, new_flag="--new")
+                """
+            }
+        )
+    )
+    assert found == {
+        "warned": Flag("warned", (), None, deprecated=""),
+        "ended": Flag("ended", (), None, deprecated="Use --new.", refused=True),
+        "raised": Flag("raised", (), "str", deprecated="NOTE: --new", refused=True),
+        "switch": Flag("switch", (), None, False, deprecated="--new"),
+    }
+
+
+def test_only_single_values_are_asked_for(tree: Tree) -> None:
+    found = flags(
+        tree(
+            {
+                "sglang/srt/server_args.py": """
+                class ServerArgs:
+                    model: A[str, "The model."]
+                    several: A[List[int], "Sizes."]
+                    switch: A[bool, "Switch."]
+                    mode: A[Literal["a", "b"], "Mode."]
+                    free: A[str, Arg(help="Free.", required=False)]
+                    asked: A[str, Arg(help="Asked.", required=True)] = "x"
+                    def add_cli_args(parser):
+                        add_cli_args_from_dataclass(parser, ServerArgs)
+                        parser.add_argument("--old", required=True)
+                """
+            }
+        )
+    )
+    assert {name for name, flag in found.items() if flag.required} == {"model", "asked", "old"}
+
+
+def test_the_parser_is_read_as_it_is_without_any_variable(tree: Tree) -> None:
+    found = flags(
+        tree(
+            {
+                "sglang/srt/environ.py": """
+                class Envs:
+                    SGLANG_OFF = EnvBool(False)
+                    SGLANG_ON = EnvBool(True)
+                """,
+                "sglang/srt/server_args.py": """
+                import sys
+                from sglang.srt.environ import envs
+                CHOICES = {"a"}
+                if envs.SGLANG_OFF.get():
+                    CHOICES.add("b")
+                if envs.SGLANG_ON.get():
+                    CHOICES.add("c")
+                if plugins.found():
+                    CHOICES.add("d")
+                class ServerArgs:
+                    def add_cli_args(parser):
+                        choices = set(CHOICES)
+                        if envs.SGLANG_OFF.get():
+                            choices.add("e")
+                        parser.add_argument("--x", choices=choices, default=sys.maxsize, type=int)
+                """,
+            }
+        )
+    )
+    assert found == {"x": Flag("x", (), "int", 2**63 - 1, ("a", "c", "d"))}
