@@ -37,7 +37,7 @@ _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 @click.group("engine")
 def command() -> None:
-    """Say what each version of the engine knows.
+    """Say what each version of the engine knows, and since when.
 
     The catalogues of released versions come with this program; `add` makes those of other builds.
     """
@@ -130,7 +130,7 @@ def where(names: tuple[str, ...], output: str) -> int:
         everything = changes.known_names()
         raise ConfiguratorError(
             Problem(
-                "CAT005",
+                "REF005",
                 f"no version from {available_versions()[0]} to {available_versions()[-1]} knows "
                 f"{name!r}",
                 suggestion(name, everything),
@@ -161,17 +161,15 @@ def add(source: Path, version: str | None, into: Path | None, output: str) -> in
 
     path = own_path(into)
     if path is None:
-        raise ConfiguratorError.single(
-            "CAT007",
-            "CONFIGURATOR_ENGINES is empty, so there is no place for it",
-            "name a directory with --into DIR",
+        raise click.UsageError(
+            "CONFIGURATOR_ENGINES is empty, so there is no place for it; name one with --into DIR"
         )
     found = extract(installed() if str(source) == "installed" else source, version)
     try:
         Store(path).write([found])
     except OSError as error:
         raise ConfiguratorError.single(
-            "CAT007", f"{path} cannot be written: {error.strerror}", "name another with --into DIR"
+            "RND003", f"{path} cannot be written: {error.strerror}", "name another with --into DIR"
         ) from error
     row = counts(found) | {"file": str(path)}
     if output == "json":
@@ -204,12 +202,12 @@ def catalogue_named(version: str) -> Catalogue:
     """The catalogue of a version.
 
     Raises:
-        ConfiguratorError: CAT006 when there is none.
+        ConfiguratorError: REF005 when there is none.
     """
     found = load_catalogue(version)
     if found is None:
         raise ConfiguratorError.single(
-            "CAT006",
+            "REF005",
             f"there is no catalogue of {version!r}",
             f"{did_you_mean(version, available_versions())} Make one with `configurator engine "
             f"add SOURCE --version {version}`".strip(),
@@ -251,7 +249,7 @@ def asked(
     """The rows that names stand for: an option also by its other names and without dashes.
 
     Raises:
-        ConfiguratorError: CAT005 for every name that is not there.
+        ConfiguratorError: REF005 for every name that is not there.
     """
     spelled = {name: name for name in rows}
     if section == "flags":
@@ -261,7 +259,7 @@ def asked(
     unknown = [name for name in names if name not in spelled]
     if unknown:
         raise ConfiguratorError(
-            Problem("CAT005", f"{fact} {name!r}", suggestion(name, spelled)) for name in unknown
+            Problem("REF005", f"{fact} {name!r}", suggestion(name, spelled)) for name in unknown
         )
     return [spelled[name] for name in names]
 
