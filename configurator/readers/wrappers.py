@@ -40,6 +40,11 @@ _NCU_FLAGS = (
     "-f --force-overwrite --nvtx --csv --quiet --verbose -h --help --version --call-stack "
     "--list-sets --list-sections --print-kernel-base --disable-extra-suffixes"
 )
+_SYSTEMD_RUN_FLAGS = (
+    "--user --system --scope -t --pty -P --pipe -q --quiet -G --collect --wait --no-block -S "
+    "--shell -r --remain-after-exit --same-dir -d --send-sighup --no-ask-password"
+)
+_TMUX = "-c -e -F -n -s -t -x -y -f -l -p"
 _SUDO = "-u --user -g --group -C --close-from -D --chdir -h --host -p --prompt -R --chroot -r -t -T"
 _UV = (
     "--with --with-editable --with-requirements -p --python --project --directory --env-file "
@@ -78,6 +83,10 @@ _WRAPPERS: Mapping[str, Wrapper] = {
     "srun": Wrapper(options(flags=_SRUN_FLAGS)),
     "ncu": Wrapper(options(flags=_NCU_FLAGS)),
     "uvx": Wrapper(options(_UV)),
+    "flock": Wrapper(options("-w --timeout --wait -E --conflict-exit-code"), 1),
+    "unbuffer": Wrapper(),
+    "screen": Wrapper(options("-S -c -e -h -p -s -t -T")),
+    "systemd-run": Wrapper(options(flags=_SYSTEMD_RUN_FLAGS)),
 }
 _ALIASES = {
     "docker-init": "tini",
@@ -95,6 +104,10 @@ _MPIRUN = Wrapper(
 _SUBCOMMANDS: Mapping[tuple[str, str], Wrapper] = {
     ("nsys", "profile"): Wrapper(options(flags="-h --help")),
     ("nsys", "launch"): Wrapper(options(flags="-h --help")),
+    ("tmux", "new-session"): Wrapper(options(_TMUX)),
+    ("tmux", "new"): Wrapper(options(_TMUX)),
+    ("tmux", "new-window"): Wrapper(options(_TMUX)),
+    ("tmux", "split-window"): Wrapper(options(_TMUX)),
     ("uv", "run"): Wrapper(options(_UV)),
     ("poetry", "run"): Wrapper(),
     ("pdm", "run"): Wrapper(options("-p --project")),
@@ -136,6 +149,8 @@ def unwrap(invocation: Invocation) -> Invocation | None:
         rest = _privileged(found, rest, env)
     elif name in ("srun", "mpirun", "mpiexec", "orterun"):
         image = _spread(found, env) or image
+    elif name == "tmux" and len(rest) == 1:
+        rest = (Word.at("sh", rest[0].position), Word.at("-c", rest[0].position), *rest)
     elif name in ("uv", "uvx"):
         rest = _module(found, rest)
     if name in ("command", "gdb"):

@@ -24,6 +24,8 @@ _MAX_MERGES = 20
 _WORD = 64
 """What a word weighs beside its characters."""
 
+_BREAK = re.compile("\n|\r(?!\n)|[\x85\u2028\u2029]")
+_SKIPPED = (" ", "\n", "\u2028", "\u2029")
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 """Anchor and tag, which a node begins with."""
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
@@ -211,16 +213,10 @@ def _spans(documents: Documents, node: yaml.ScalarNode) -> tuple[Span, ...]:
     at, spans = 0, []
     for text, index, broken in fragments:
         while (
-            broken
-            and node.value[at : at + len(text)] != text
-            and node.value[at : at + 1]
-            in (
-                " ",
-                "\n",
-            )
+            broken and not node.value.startswith(text, at) and node.value[at : at + 1] in _SKIPPED
         ):
             at += 1
-        if node.value[at : at + len(text)] != text:
+        if not node.value.startswith(text, at):
             return ()
         spans.append(Span(at, documents.place(index)))
         at += len(text)
@@ -249,7 +245,7 @@ def _flow(raw: str, start: int, style: str) -> Iterator[Fragment]:
     """The lines of a plain or quoted scalar, cut at every escape."""
     if style:
         raw, start = raw[1:-1], start + 1
-    lines = raw.split("\n")
+    lines = _BREAK.split(raw)
     at, joined = start, False
     for number, line in enumerate(lines):
         lead = 0 if number == 0 and style else len(line) - len(line.lstrip(" \t"))
