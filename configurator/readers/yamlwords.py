@@ -199,7 +199,7 @@ Fragment = tuple[str, int, bool]
 
 
 def _spans(documents: Documents, node: yaml.ScalarNode) -> tuple[Span, ...]:
-    """Where the characters of a scalar stand; none if that cannot be told."""
+    """Where the characters of a scalar stand, as far as that can be told."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.style or documents.text[start : start + 1] in ("&", "!"):
         start = _PROPERTIES.match(documents.text, start).end()  # type: ignore[union-attr]
@@ -217,7 +217,7 @@ def _spans(documents: Documents, node: yaml.ScalarNode) -> tuple[Span, ...]:
         ):
             at += 1
         if not node.value.startswith(text, at):
-            return ()
+            break
         spans.append(Span(at, documents.place(index)))
         at += len(text)
     if not spans:
@@ -227,18 +227,16 @@ def _spans(documents: Documents, node: yaml.ScalarNode) -> tuple[Span, ...]:
 
 def _block(text: str, start: int, end: int, value: str) -> Iterator[Fragment]:
     """The lines of a literal or folded block without their indentation."""
-    index = text.find("\n", start, end) + 1
     indent = None
-    while 0 < index < end:
-        stop = text.find("\n", index)
-        stop = len(text) if stop < 0 else stop
-        line = text[index:stop].removesuffix("\r")
-        if line.strip(" "):
+    at = start
+    for number, line in enumerate(_BREAK.split(text[start:end])):
+        body = line.removesuffix("\r")
+        if number and body.strip(" "):
             if indent is None:
                 first = value.lstrip("\n")
-                indent = len(line) - len(line.lstrip(" ")) - (len(first) - len(first.lstrip(" ")))
-            yield line[indent:], index + indent, True
-        index = stop + 1
+                indent = len(body) - len(body.lstrip(" ")) - (len(first) - len(first.lstrip(" ")))
+            yield body[indent:], at + indent, True
+        at += len(line) + 1
 
 
 def _flow(raw: str, start: int, style: str) -> Iterator[Fragment]:

@@ -257,3 +257,12 @@ def test_aliases_that_multiply_are_read_once() -> None:
     documents = Documents("\n".join(merges), "f")
     assert documents.mapping(documents.get(documents.roots[0], "x59")) == {}
     assert Documents("a: &a {<<: *a, b: *a}", "f").roots
+
+
+@pytest.mark.parametrize("style", ["|", ">", ">-", "|+"])
+@pytest.mark.parametrize("sign", ["\r", "\u2028", "\x85"])
+def test_odd_line_breaks_do_not_move_the_words_after_them(style: str, sign: str) -> None:
+    text = service(f"command: {style}\n  sglang serve --a{sign}      --b\n  --tp 8")
+    found = {word: (line, column) for word, line, column in places(text)}
+    assert found["--tp"] == (6, 7)
+    assert found["8"] == (6, 12)

@@ -271,3 +271,49 @@ def test_options_that_a_comment_cuts_off(between: str) -> None:
 def test_options_of_another_program_are_not_cut_off() -> None:
     text = "sglang serve --model-path m &\ncurl --fail http://127.0.0.1/health\n"
     assert read_text(text, "run.sh").problems == ()
+
+
+SERVICE = "services:\n  a:\n    image: lmsysorg/sglang\n    command: sglang serve "
+BIG = "{" + ", ".join(f"k{n}: v" for n in range(1000)) + "}"
+GROWING = {
+    "aliases.yaml": f"x: &b {BIG}\nservices:\n"
+    + "".join(
+        f"  a{n}: {{image: i, environment: *b, command: sglang serve}}\n" for n in range(9000)
+    ),
+    "merges.yaml": f"x: &b {BIG}\nkind: x\nl:\n" + "- {<<: *b}\n" * 50_000,
+    "references.yaml": "kind: P\ncontainers:\n- command: [sglang, serve]\n  env:\n"
+    "  - {name: A0, value: xxxxxxxxxx}\n"
+    + "".join(f"  - {{name: A{n}, value: {f'$(A{n - 1})' * 10}}}\n" for n in range(1, 40)),
+    "x.service": "[Service]\nEnvironment='A="
+    + "b " * 1000
+    + "'\nExecStart=sglang serve "
+    + "$A " * 99_999,
+    "Dockerfile": "FROM x\nENV A=xx\n" + 'ENV A="$A$A"\n' * 60 + "CMD sglang serve $A\n",
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_files_that_grow_without_end_are_refused(name: str) -> None:
+    with pytest.raises(ConfiguratorError) as caught:
+        read_text(GROWING[name], name)
+    (problem,) = caught.value.problems
+    assert problem.code == "LNT003"
+    assert "larger than can be read" in problem.message
+    assert problem.position is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "launches"),
+    [
+        ("x.yaml", SERVICE + "${A:-" * 5000 + "}" * 5000, 1),
+        ("x.yaml", SERVICE + "${A" * 50_000, 1),
+        ("x.yaml", "kind: x\ncontainers: [{command: [sglang, serve, " + "$(" * 99_999 + "]}]", 1),
+        ("x.service", "[Service]\nExecStart=sglang serve " + "${" * 99_999, 1),
+        ("x.service", "[Service]\nExecStart=sglang serve \\" + "\n# c\n\\" * 9999, 1),
+        ("x.sh", "docker run x " * 5000 + "sglang serve", 0),
+        ("x.sh", "nohup " * 5000 + "sglang serve", 0),
+        ("x.yaml", "kind: x\ns: &a\n  containers: [*a, {containers: *a, command: *a, env: *a}]", 0),
+    ],
+)
+def test_odd_files_are_read_to_their_end(name: str, text: str, launches: int) -> None:
+    assert len(read_text(text, name).commands) == launches
