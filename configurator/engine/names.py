@@ -30,6 +30,8 @@ _ALIASING = (
     _SPECULATION,
 )
 _SERVE = f"{PACKAGE}.cli.serve"
+_SERVE_HELPERS = f"{PACKAGE}.cli.utils"
+_MODEL = re.compile(r"--(model(?:-path)?)")
 _ATTENTION_FILES = re.compile(rf"{PACKAGE}/srt/layers/attention/attention_registry.*\.py")
 _ATTENTION = re.compile(r"""register_attention_backend\(\s*["']([\w-]+)["']""")
 _GROUP = re.compile(
@@ -73,6 +75,7 @@ def extract_entry(tree: SourceTree) -> Entry:
         serve=serve is not None,
         positional_model=serve is not None and any(_puts_model_first(serve)),
         serve_options=tuple(sorted(set(_own_options(serve)))) if serve else (),
+        model_options=tuple(sorted(set(_model_options(tree)))) if serve else (),
         merges_config=prepare is not None and any(_asks_for(prepare, "--config")),
         abbreviations=prepare is None or "allow_abbrev=False" not in ast.unparse(prepare),
     )
@@ -211,6 +214,18 @@ def _own_options(serve: Module) -> Iterator[str]:
                 left=ast.Name(), ops=[ast.Eq()], comparators=[ast.Constant(value=str() as name)]
             ) if name.startswith("--"):
                 yield name.removeprefix("--")
+
+
+def _model_options(tree: SourceTree) -> Iterator[str]:
+    """`word == "--model-path"`, or `word in ("--model-path", "--model")`."""
+    helpers = tree.module(_SERVE_HELPERS)
+    for node in ast.walk(helpers.tree) if helpers else ():
+        if isinstance(node, ast.Compare):
+            for each in ast.walk(node.comparators[0]):
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    found = _MODEL.fullmatch(each.value)
+                    if found:
+                        yield found[1]
 
 
 def _asks_for(function: ast.FunctionDef, word: str) -> Iterator[ast.Compare]:

@@ -103,9 +103,10 @@ class Entry:
     first takes `serve_options` out, each with its value, wherever they stand. Then, where it has
     `positional_model`, a first word that does not begin with a dash is the model; a word at any
     other place is not (`sglang serve MODEL --tp 2` starts, `sglang serve --tp 2 MODEL` does not).
-    It also looks for the model itself, under the full spellings `--model-path` and `--model`, and
-    gives up without them before the engine's parser sees anything, even where a `--config` file
-    names the model. Source: `cli/serve.py` and `cli/utils.py` of 0.5.5 to 0.5.23.
+    It also looks for the model itself, under the full spellings of `model_options` (`--model m`
+    and `--model=m`, not `--model-pa m`), and gives up without one before the engine's parser sees
+    anything, even where a `--config` file names the model. Source: `cli/serve.py` and
+    `cli/utils.py` of 0.5.5 to 0.5.23.
 
     Where it `merges_config`, the word `--config` (not `--config=FILE`, which has no effect) and
     the next one are replaced by the file's settings, put before all other words, so that the
@@ -119,6 +120,8 @@ class Entry:
     """It takes the model as its first word."""
     serve_options: tuple[str, ...] = ()
     """Options that it takes for itself, without dashes; each has one value."""
+    model_options: tuple[str, ...] = ()
+    """Spellings under which it finds the model, without dashes."""
     merges_config: bool = False
     """`--config FILE` is read."""
     abbreviations: bool = True

@@ -36,7 +36,7 @@ _SECTIONS: tuple[Section, ...] = (
     "flags", "variables", "retired", "env_read", "names", "architectures", "entry",
 )  # fmt: skip
 _ENV: tuple[Section, ...] = ("variables", "retired", "env_read")
-_TUPLES = ("aliases", "choices", "drafts", "serve_options")
+_TUPLES = ("aliases", "choices", "drafts", "serve_options", "model_options")
 _VERSION = re.compile(r"(\d+(?:\.\d+)*)(?:\.?(a|b|rc|dev|post)(\d*))?")
 _PHASES = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}
 

@@ -108,21 +108,27 @@ def test_shipped_facts_of_0_5_23() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "serve", "positional", "options", "merges"),
+    ("version", "serve", "positional", "options", "models", "merges"),
     [
-        ("0.5.1", False, False, (), False),
-        ("0.5.9", True, False, (), True),
-        ("0.5.15", True, False, ("model-type",), True),
-        ("0.5.16", True, True, ("model-type",), True),
-        ("0.5.23", True, True, ("model-type",), True),
+        ("0.5.1", False, False, (), (), False),
+        ("0.5.9", True, False, (), ("model-path",), True),
+        ("0.5.15", True, False, ("model-type",), ("model", "model-path"), True),
+        ("0.5.16", True, True, ("model-type",), ("model", "model-path"), True),
+        ("0.5.23", True, True, ("model-type",), ("model", "model-path"), True),
     ],
 )
 def test_shipped_entries(
-    version: str, serve: bool, positional: bool, options: tuple[str, ...], merges: bool
+    version: str,
+    serve: bool,
+    positional: bool,
+    options: tuple[str, ...],
+    models: tuple[str, ...],
+    merges: bool,
 ) -> None:
     known = shipped().load(version)
     assert known is not None
     entry = known.entry
     assert (entry.serve, entry.serve_options, entry.merges_config) == (serve, options, merges)
     assert known.positional_model is positional
+    assert entry.model_options == models
     assert entry.abbreviations

@@ -161,7 +161,8 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     second = Catalogue.of(
         "0.5.10", [flag, Flag("z", required=True, refused=True)], [Variable("V", "bool", True)], [],
         ["X"], [Name("script", "s", "m:f"), Name("quantization", "q")],
-        [Architecture("A", "m", ("D", "E"), "module")], Entry(True, True, ("o",), True, False),
+        [Architecture("A", "m", ("D", "E"), "module")],
+        Entry(True, True, ("o",), ("p",), True, False),
     )  # fmt: skip
     store = Store(tmp_path / "c.json.xz")
     assert store.versions == ()

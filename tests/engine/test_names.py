@@ -155,6 +155,14 @@ POSITIONAL = """
                 continue
         return ["--model-path", words[0], *words[1:]], True
 """
+HELPERS = """
+    def model(words):
+        for word in words:
+            if word in ("--model-path", "--model"):
+                return next
+            elif word.startswith("--model-path=") or word in ("-h", "--help"):
+                raise Exception("Error: --model-path is required.")
+"""
 PLAIN = """
     def model(words):
         return ["--model-path", words]
@@ -164,12 +172,13 @@ PLAIN = """
 @pytest.mark.parametrize(
     ("serve", "expected"),
     [
-        (POSITIONAL, Entry(True, True, ("model-type",), True)),
-        (PLAIN, Entry(True, False, (), True)),
+        (POSITIONAL, Entry(True, True, ("model-type",), ("model", "model-path"), True)),
+        (PLAIN, Entry(True, False, (), ("model", "model-path"), True)),
     ],
 )
 def test_the_entry(tree: Tree, serve: str, expected: Entry) -> None:
-    path = tree(ENGINE | {"sglang/cli/serve.py": serve}, version=None)
+    files = {"sglang/cli/serve.py": serve, "sglang/cli/utils.py": HELPERS}
+    path = tree(ENGINE | files, version=None)
     assert extract_entry(SourceTree(path)) == expected
 
 
