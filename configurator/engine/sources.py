@@ -215,7 +215,10 @@ class SourceTree:
     @property
     def tagged(self) -> tuple[str | None, str | None]:
         """The release whose tag is checked out, and the newest release with a tag."""
-        return (None, None) if self._zip else tagged_version(self._root.parent)
+        # The package of a checkout lies in `python`; any other folder may be in a repository of
+        # something else.
+        inside = self._zip is None and self._root.name == "python"
+        return tagged_version(self._root.resolve().parent) if inside else (None, None)
 
     def _assigned(self) -> str | None:
         """`__version__ = "..."`, which builds write into the package."""

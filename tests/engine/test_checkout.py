@@ -70,6 +70,14 @@ def test_a_checkout_after_its_newest_tag(tree: Tree, calls: dict[str, str], tmp_
         extract(root)
 
 
+def test_tags_of_another_repository_say_nothing(
+    tree: Tree, calls: dict[str, str], tmp_path: Path
+) -> None:
+    tree(calls, version=None)
+    git(tmp_path, {"HEAD": HEAD, "packed-refs": PACKED})
+    assert SourceTree(tmp_path / "tree").version is None
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
