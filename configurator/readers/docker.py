@@ -102,7 +102,7 @@ def _own_entrypoint(image: Word | None, command: Words) -> tuple[Problem, ...]:
     return (
         Problem(
             "LNT007",
-            f"what {name} starts with {command[0].text} is not in this file",
+            f"what {name} starts with {command[0].text.partition('=')[0]} is not in this file",
             "name the program: `python3 -m sglang.launch_server` before the options",
             command[0].position,
         ),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from configurator.errors import ConfiguratorError, Position, Problem
+from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.readers.arguments import argv_command, json_commands, words_of
 from configurator.readers.compose import read_compose
 from configurator.readers.dockerfile import read_dockerfile
@@ -22,6 +22,8 @@ MAX_BYTES = 2 << 20
 """More than any launch a person wrote."""
 FORMATS = ("shell", "compose", "kubernetes", "systemd", "dockerfile", "argv")
 _SOUGHT = "`sglang serve` or `python -m sglang.launch_server`"
+_YAML = re.compile(r"---|%YAML|[A-Za-z][\w.-]*[ \t]*:(?:\s|$)")
+"""How the first line of a YAML document looks, and that of a script does not."""
 _PROFILE = "configurator/v1"
 
 
@@ -43,6 +45,8 @@ def read_text(
 
     Files that the text names are not read. Raises as `read_commands`.
     """
+    if format is not None and format not in FORMATS:
+        raise _unreadable(f"{format!r} is no format of launches", did_you_mean(format, FORMATS))
     if len(text) > MAX_BYTES:
         raise _too_large(name)
     return _read(_normal(text, name), name, given or {}, format, None)
@@ -124,21 +128,28 @@ def _cut_off(word: Word, command: Command) -> tuple[Problem, ...]:
 
 def _format(text: str, name: str) -> str:
     file = name.rsplit("/", 1)[-1].lower()
-    if file.endswith((".service", ".service.d", ".conf")) or re.search(r"(?m)^\[Service\]", text):
+    if file.endswith((".sh", ".bash")) or text.startswith("#!"):
+        return "shell"
+    if file.endswith((".service", ".conf")) or re.search(r"(?m)^\[Service\]", text):
         return "systemd"
     if file == "dockerfile" or file.startswith("dockerfile.") or file.endswith(".dockerfile"):
         return "dockerfile"
-    if file.endswith((".sh", ".bash")) or text.startswith("#!"):
-        return "shell"
     if text.lstrip()[:1] in ("{", "[") and '"argv"' in text:
         return "argv"
-    if re.search(r"(?m)^services\s*:", text):
-        return "compose"
-    if file.endswith((".yaml", ".yml", ".json")) or re.search(r"(?m)^kind\s*:", text):
-        return "kubernetes"
+    named = file.endswith((".yaml", ".yml", ".json"))
+    if named or _YAML.match(next(filter(_speaks, text.split("\n")), "")):
+        if re.search(r"(?m)^services[ \t]*:", text):
+            return "compose"
+        if named or re.search(r"(?m)^(kind|apiVersion)[ \t]*:", text):
+            return "kubernetes"
     if re.search(r"(?m)^FROM\s+\S+", text) and re.search(r"(?m)^(CMD|ENTRYPOINT)\s", text):
         return "dockerfile"
     return "shell"
+
+
+def _speaks(line: str) -> bool:
+    """Neither empty nor a comment."""
+    return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
 def _nothing(name: str, count: int, text: str = "") -> Problem:

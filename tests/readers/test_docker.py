@@ -101,6 +101,9 @@ def test_options_alone_start_nothing_that_is_known() -> None:
     commands, problems = read(f"docker run {IMAGE} --model-path x")
     assert commands == ()
     assert [p.code for p in problems] == ["LNT007"]
+    _, problems = read("docker run own/image --api-key=topsecret --model-path x")
+    assert "--api-key" in problems[0].message
+    assert "topsecret" not in str(problems[0])
     assert read("docker run redis --save 60 1") == ((), ())
 
 

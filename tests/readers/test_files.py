@@ -47,6 +47,8 @@ def test_files_that_people_have(
     [
         ("x", "sglang serve --tp 8\n", "shell"),
         ("x.sh", "services:\nsglang serve --tp 8\n", "shell"),
+        ("x", "cat <<EOF\nkind: x\nservices:\nEOF\nsglang serve --tp 8\n", "shell"),
+        ("x.sh", "cat >x <<EOF\n[Service]\nEOF\nsglang serve --tp 8\n", "shell"),
         ("x", "#!/bin/sh\nkind: x\nexec sglang serve --tp 8\n", "shell"),
         ("x", "[Service]\nExecStart=sglang serve --tp 8\n", "systemd"),
         ("x.service", "\n[Service]\nExecStart=sglang serve --tp 8\n", "systemd"),
@@ -77,6 +79,8 @@ def test_a_format_can_be_said() -> None:
     assert read_text("services: 1\n", "x", format="shell").format == "shell"
     with pytest.raises(ConfiguratorError):
         read_text("sglang serve", "x", format="argv")
+    with pytest.raises(ConfiguratorError, match="kubernetes"):
+        read_text("sglang serve", "x", format="kubernets")
 
 
 @pytest.mark.parametrize(
