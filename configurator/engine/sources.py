@@ -217,8 +217,9 @@ class SourceTree:
         """The release whose tag is checked out, and the newest release with a tag."""
         # The package of a checkout lies in `python`; any other folder may be in a repository of
         # something else.
-        inside = self._zip is None and self._root.name == "python"
-        return tagged_version(self._root.resolve().parent) if inside else (None, None)
+        root = self._root.resolve()
+        inside = self._zip is None and root.name == "python"
+        return tagged_version(root.parent) if inside else (None, None)
 
     def _assigned(self) -> str | None:
         """`__version__ = "..."`, which builds write into the package."""
