@@ -23,7 +23,7 @@ class Reading:
 
     file: str
     format: str
-    """`shell`, `docker`, `compose`, `kubernetes`, `systemd` or `argv`."""
+    """One of `readers.files.FORMATS`; `docker run` in a script is `shell`."""
     commands: tuple[Command, ...] = ()
     problems: tuple[Problem, ...] = field(default=())
     """What could not be resolved, with its place: said, not guessed."""
