@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from configurator.engine.catalogue import Catalogue, Flag, Resolution
@@ -51,9 +52,10 @@ class Option:
         """The flag's own name, or the spelled one when no flag is known for it."""
         return self.flag.name if self.flag else self.name
 
-    def is_of(self, name: str) -> bool:
-        """It is of the flag with this name or alias."""
-        return name == self.canonical or (self.flag is not None and name in self.flag.aliases)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The flag's name and aliases; which of them is the name differs over releases."""
+        return (self.flag.name, *self.flag.aliases) if self.flag else (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class ArgvError:
     """The value that does not fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parsed:
     """A command line as the engine's parser reads it."""
 
@@ -87,7 +89,11 @@ class Parsed:
         Args:
             name: the flag's name or an alias; which of them is the name differs over releases.
         """
-        return next((o for o in reversed(self.options) if o.is_of(name)), None)
+        return self._last.get(name)
+
+    @cached_property
+    def _last(self) -> dict[str, Option]:
+        return {name: option for option in self.options for name in option.names}
 
     @property
     def accepted(self) -> bool:
