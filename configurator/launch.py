@@ -62,7 +62,7 @@ class Launch:
     serve: bool = False
     """It is started by `sglang serve`, which takes some words for itself."""
 
-    @property
+    @cached_property
     def catalogue(self) -> Catalogue | None:
         """What the engine knows; None when nobody can tell."""
         return catalogue_of(self.engine)
