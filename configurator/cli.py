@@ -24,6 +24,7 @@ COMMANDS = {
     "import": "Turn a launch command into a profile.",
     "render": "Write the files that launch a deployment.",
     "check": "Prove from evidence what took effect.",
+    "probe-bundle": "Write the plugin that reports from inside the engine.",
     "explain": "Explain a finding's code, a probe or a mechanism.",
     "engine": "Say what each version of the engine knows, and since when.",
     "list": "List what can be named in a profile or on the command line.",
@@ -37,8 +38,8 @@ EXIT_BUG = 3
 
 
 def module_of(verb: str) -> str:
-    """The module of a verb: its name, which must not be a word of Python's own."""
-    return f"{verb}_" if keyword.iskeyword(verb) else verb
+    """The module of a verb: its name as Python can spell it."""
+    return f"{verb}_" if keyword.iskeyword(verb) else verb.replace("-", "_")
 
 
 class LazyGroup(click.Group):

@@ -1,0 +1,1 @@
+"""What runs inside the engine, and how it gets there."""
