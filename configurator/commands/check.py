@@ -9,7 +9,6 @@ import click
 
 from configurator.commands.options import (
     content_option,
-    format_option,
     open_library,
     open_validators,
 )
@@ -77,13 +76,26 @@ if TYPE_CHECKING:
     help="Variable that holds the server's API key. Default: the profile's reference.",
 )
 @click.option(
-    "-o",
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Keep the evidence there.",
 )
-@format_option
+@click.option(
+    "-o",
+    "short",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="With --format html: the file to write the page to. Otherwise the same as --out.",
+)
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["terminal", "json", "html"]),
+    default="terminal",
+    show_default=True,
+    help="For people, for programs, or as one page for a browser.",
+)
 @content_option
 def command(
     profile: str | None,
@@ -98,6 +110,7 @@ def command(
     wait_s: int,
     api_key_env: str | None,
     out: Path | None,
+    short: Path | None,
     output: str,
     content: tuple[Path, ...],
 ) -> int:
@@ -108,6 +121,7 @@ def command(
     """
     from configurator.judge import expectation_from, judge
 
+    target, out = _targets(output, short, out)
     if (profile is None) == (not expected):
         raise click.UsageError("give exactly one of PROFILE and --expect")
     if (replay is None) == (not urls):
@@ -143,11 +157,53 @@ def command(
         from configurator.report.json_report import judgement as as_json
 
         click.echo(as_json(judgement, name, status))
+    elif output == "html":
+        from configurator.report.formats import write
+        from configurator.report.html import Asked, page
+
+        again = _again(profile, expected, urls, replay or out)
+        write(
+            page(judgement, evidence, Asked(expectations, validators.probes, deployment, again)),
+            target,
+        )
     else:
         from configurator.report.terminal import print_judgement
 
         print_judgement(judgement, name or "expected", status)
     return judgement.exit_code
+
+
+def _targets(
+    output: str, short: Path | None, out: Path | None
+) -> tuple[Path | None, Path | None]:  # fmt: skip
+    """The file of the page and the folder of the evidence."""
+    if short is None:
+        return None, out
+    if output == "html":
+        if short.is_dir():
+            raise click.UsageError(
+                f"-o {short} is a directory: give the page's file, for instance "
+                f"{short / 'check.html'}; --out is where evidence is kept"
+            )
+        return short, out
+    if out is not None:
+        raise click.UsageError("-o is --out here: give one of them")
+    return None, short
+
+
+def _again(
+    profile: str | None, expected: tuple[str, ...], urls: tuple[str, ...], kept: Path | None
+) -> str:
+    """The command that judges the same again, from the kept evidence where there is some."""
+    import shlex
+
+    words = ["configurator", "check", *([profile] if profile else [])]
+    for text in expected:
+        words += ["--expect", text]
+    for url in () if kept else urls:
+        words += ["--url", url]
+    words += ["--replay", str(kept)] if kept else []
+    return shlex.join([*words, "--format", "html", "-o", "check.html"])
 
 
 def _deployment(profile: str, library: Library) -> Deployment:
