@@ -73,6 +73,10 @@ class Head:
     """Scale tensors by name; the value where the report has it."""
     use_fp32: bool = False
     path_taken: str = ""
+    path: str = ""
+    """Where the head lies in its model, for instance lm_head."""
+    tied: bool = False
+    """The head is the embedding of its own model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,19 @@ class Sharing:
     same_scales: bool | None = None
     """Every scale of the target's head is the draft's too; None: not reported or no scale."""
     scale_values: tuple[str, ...] = ()
+    compared: str = ""
+    """How much was compared where the weight is not the same: all, or a sample of so many rows."""
+
+    @property
+    def kind(self) -> Literal["module", "tensors", "weight", "copy", "other", "unknown"]:
+        """What is shared: the module, weight and scales, the weight alone, the content, nothing."""
+        if self.same_module:
+            return "module"
+        if self.same_weight:
+            return "weight" if self.same_scales is False else "tensors"
+        if self.same_weight is None:
+            return "unknown"
+        return "copy" if self.same_content else "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +115,38 @@ class MoeLayer:
     """Resolved runner of the object that was built, in lower case (`triton`, `humming`)."""
     runner_core: str = ""
     weight_dtype: str = ""
+    layer_class: str = ""
+    resolved: str = ""
+    """What the layer itself says of its runner, in lower case; the object may be another."""
+    has_runner: bool | None = None
+    """Whether a runner object was built; without one `runner` is only what the layer says."""
+    fused_func: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graphs:
+    """Decode graphs that one runner captured."""
+
+    runner_class: str
+    wanted: tuple[int, ...]
+    """Batch sizes that the runner was to capture."""
+    captured: tuple[int, ...] | None = None
+    """Sizes in the runner's own table; None: it shows none. With ragged verification tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Megakernel:
+    """The megakernel that was built for one model."""
+
+    built_class: str
+    widths: tuple[int, ...] = ()
+    summary: str = ""
+    forward_installed: bool | None = None
+    draft_sampler: bool | None = None
+    graphs: tuple[int, ...] | None = None
+    """Batch sizes of the captured decode graphs; None: not reported."""
+    covered: tuple[int, ...] | None = None
+    """Those of them that run the megakernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +166,22 @@ class ModelReport:
     sharing: Sharing | None = None
     """Drafts only."""
     graph_batch_sizes: tuple[int, ...] | None = None
+    """Sizes captured for decoding; (): a report that lists graphs has none. None: not reported."""
+    role: str = ""
+    """Drafts only: draft, or draft_step_0 and so on."""
+    path: str = ""
+    """Last part of the checkpoint's path."""
+    dtype: str | None = None
+    kv_pool_dtype: str | None = None
+    """dtype that the KV pool was allocated with."""
+    attention_class: str | None = None
+    draft_attention: dict[str, str] = field(default_factory=dict)
+    """Drafts only: class of the backend of the draft's decode and extend steps."""
+    graphs: dict[str, Graphs] = field(default_factory=dict)
+    """By step: decode, and extend of a draft."""
+    megakernel: Megakernel | None = None
+    weight_bytes: dict[str, int] = field(default_factory=dict)
+    """By component on this rank: embedding, head, experts, other; counted_before is shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +198,36 @@ class Report:
     """SGLANG_* variables set and not in the engine's registry, as the report says."""
     simulated_acceptance: dict[str, str] = field(default_factory=dict)
     raw: Json = None
+    schema: str = ""
+    """Schema of the report; empty for those before configurator/report/1."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """engine, torch, cuda, python, probe."""
+    ranks: dict[str, int] = field(default_factory=dict)
+    """tp_rank, pp_rank, dp_rank, tp_size, pp_size, dp_size, ep_size, as far as known."""
+    device: dict[str, str] = field(default_factory=dict)
+    """type, name."""
+    env_declared: dict[str, str] = field(default_factory=dict)
+    """Variables set and declared in the engine's registry, redacted."""
+    env_renamed: dict[str, str] = field(default_factory=dict)
+    """Variables set under an old name, and the new name (empty: none)."""
+    hooks_applied: tuple[str, ...] = ()
+    hooks_missing: dict[str, str] = field(default_factory=dict)
+    """Hooks of the probe that this engine did not apply, and why."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """Parts of the report that failed, and why; they are missing evidence."""
+    build_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What one process of the engine says of the probe's hooks, report or not."""
+
+    file: str
+    process: int | None
+    registered: tuple[str, ...] = ()
+    missing: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+    """Why no report can be made; empty: one can."""
 
 
 @dataclass(frozen=True, slots=True)
