@@ -23,6 +23,7 @@ COMMANDS = {
     "lint": "Judge launch commands that exist already.",
     "import": "Turn a launch command into a profile.",
     "render": "Write the files that launch a deployment.",
+    "up": "Launch a deployment here, and prove that it is what was asked for.",
     "check": "Prove from evidence what took effect.",
     "probe-bundle": "Write the plugin that reports from inside the engine.",
     "explain": "Explain a finding's code, a probe or a mechanism.",

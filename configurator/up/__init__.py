@@ -1,0 +1,1 @@
+"""Starting a deployment on this host: preflight, launch, progress, self-check, stop."""

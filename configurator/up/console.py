@@ -1,0 +1,93 @@
+"""What a person sees while it starts: one rewritten line on a terminal, else a line a phase."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+import click
+
+from configurator.up.phases import Step
+
+
+class Console:
+    """Speaks to whoever watches, and goes on when nobody does any more.
+
+    A terminal that is gone, or a pipe that nobody reads, must not keep the engine from being
+    stopped: what cannot be said is left out.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
+        self.stream = stream or sys.stdout
+        self.verbose = verbose
+        """The last line of the log stands with the progress."""
+        self._live = self._is_terminal()
+        self._shown = ""
+        self._steps: dict[str, str] = {}
+
+    def _is_terminal(self) -> bool:
+        try:
+            return self.stream.isatty()
+        except (OSError, ValueError):
+            return False
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError):
+            # Python would complain at its end that it could not write the rest.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+
+    def say(self, text: str, colour: str | None = None) -> None:
+        """One line with the time before it."""
+        self._clear()
+        stamp = time.strftime("%H:%M:%S")
+        with self._speaking():
+            click.echo(f"{stamp} {click.style(text, fg=colour) if colour else text}", self.stream)
+
+    def lines(self, lines: list[str]) -> None:
+        """Lines of a log, indented."""
+        self._clear()
+        with self._speaking():
+            for line in lines:
+                click.echo(f"    {line}", self.stream)
+
+    def call(self, show: Callable[[], None]) -> None:
+        """Let something else print."""
+        self._clear()
+        with self._speaking():
+            show()
+            self.stream.flush()
+
+    def progress(self, steps: Mapping[str, Step], elapsed: float, last: str) -> None:
+        """How far each process is; on a terminal with how far it is within its phase."""
+        tail = f" | {last}" if self.verbose and last else ""
+        if self._live:
+            width = shutil.get_terminal_size((100, 24)).columns - 1
+            parts = "; ".join(f"{name}: {step}" for name, step in steps.items())
+            self._rewrite(f"[{elapsed:4.0f} s] {parts}{tail}"[:width])
+            return
+        for name, step in steps.items():
+            if self._steps.get(name) != step.phase:
+                self._steps[name] = step.phase
+                self.say(f"{name}: {step.phase}, after {elapsed:.0f} s{tail}")
+
+    def _rewrite(self, text: str) -> None:
+        if text != self._shown:
+            self._shown = text
+            with self._speaking():
+                self.stream.write(f"\r\x1b[K{text}")
+                self.stream.flush()
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._shown = ""
+            with self._speaking():
+                self.stream.write("\r\x1b[K")

@@ -1,0 +1,149 @@
+"""What the engine's Python is: versions, packages and plugins, asked of it in its environment."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configurator.inengine.bundle import GROUP
+from configurator.up.signals import Stop
+
+_ASK = """
+import importlib.metadata as metadata, json, platform, sys
+packages = {}
+for found in metadata.distributions():
+    name = (found.metadata or {}).get("Name")
+    if name: packages.setdefault(name, found.version)
+plugins = sorted({point.name for point in metadata.entry_points(group=sys.argv[1])})
+print("configurator:" + json.dumps({"python": platform.python_version(),
+    "executable": sys.executable, "packages": packages, "plugins": plugins}))
+"""
+_QUERY = "name,memory.total,compute_cap,driver_version"
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePython:
+    """The interpreter that is to run the engine."""
+
+    version: str = ""
+    executable: str = ""
+    packages: dict[str, str] = field(default_factory=dict)
+    """Name, normalized -> version."""
+    plugins: tuple[str, ...] = ()
+    """Entry points through which SGLang loads plugins."""
+    error: str = ""
+    """Why it did not answer; the rest is empty then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU as nvidia-smi has it."""
+
+    product: str
+    memory: str
+    """As written, `[N/A]` on unified memory."""
+    arch: str
+    """`sm_90`; empty where it is not told."""
+    driver: str
+
+
+def normalized(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def ask_python(python: str, env: Mapping[str, str], stop: Stop) -> EnginePython:
+    """What an interpreter says of itself in the environment `env`."""
+    code, out, err = ask([python, "-c", _ASK, GROUP], env, stop, timeout_s=120)
+    line = next((line for line in out.splitlines() if line.startswith("configurator:")), "")
+    try:
+        data = json.loads(line.removeprefix("configurator:"))
+        packages = {normalized(str(k)): str(v) for k, v in data["packages"].items()}
+        return EnginePython(
+            str(data["python"]), str(data["executable"]), packages, tuple(data["plugins"])
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        last = (err.strip().splitlines() or [f"exit code {code}"])[-1]
+        return EnginePython(error=last[:300])
+
+
+def ask_gpus(stop: Stop) -> tuple[Gpu, ...] | None:
+    """The GPUs of this host; None where nvidia-smi is not there or does not answer."""
+    code, out, _ = ask(
+        ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"], None, stop, timeout_s=60
+    )
+    return parse_gpus(out) if code == 0 else None
+
+
+def parse_gpus(text: str) -> tuple[Gpu, ...]:
+    """The lines of nvidia-smi's CSV; what it does not tell (`[N/A]`) is left empty."""
+    found = []
+    for line in text.splitlines():
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) == 4:
+            major, dot, minor = parts[2].partition(".")
+            known = dot and major.isdecimal() and minor.isdecimal()
+            found.append(Gpu(parts[0], parts[1], f"sm_{major}{minor}" if known else "", parts[3]))
+    return tuple(found)
+
+
+def ask(
+    argv: Sequence[str], env: Mapping[str, str] | None, stop: Stop, timeout_s: float
+) -> tuple[int, str, str]:
+    """Exit code, output and errors of a short program; 127 when it does not exist.
+
+    It is killed when its time is over, or when somebody asks for the end.
+    """
+    try:
+        popen = subprocess.Popen(
+            argv, env=dict(env) if env is not None else None, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        return 127, "", error.strerror or str(error)
+    waited = 0.0
+    while True:
+        try:
+            out, err = popen.communicate(timeout=0.2)
+            return popen.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+        except subprocess.TimeoutExpired:
+            waited += 0.2
+            if stop.asked or waited >= timeout_s:
+                popen.kill()
+                popen.communicate()
+                why = "stopped" if stop.asked else f"no answer within {timeout_s:g} s"
+                return 124, "", why
+
+
+def versions(
+    engine: EnginePython, gpus: tuple[Gpu, ...] | None, image: str | None, wanted: str
+) -> dict[str, object]:
+    """The lock of versions: enough to set up the same again."""
+    return {
+        "engine": {"wanted": wanted, "found": engine.packages.get("sglang")},
+        "python": {"version": engine.version, "executable": engine.executable},
+        "packages": dict(sorted(engine.packages.items())),
+        "plugins": list(engine.plugins),
+        "gpus": [gpu.product for gpu in gpus or ()],
+        "driver": gpus[0].driver if gpus else None,
+        "host": {
+            "kernel": platform.release(),
+            "machine": platform.machine(),
+            "system": _system(),
+        },
+        "image": image,
+    }
+
+
+def _system() -> str:
+    try:
+        text = Path("/etc/os-release").read_text(encoding="utf-8")
+    except OSError:
+        return platform.system()
+    found = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.M)
+    return found[1] if found else platform.system()

@@ -1,0 +1,141 @@
+"""What /proc says: who runs, since when, whose child, who listens.
+
+A process is named by its id and its start time: ids are used again, the pair is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One process as /proc/PID/stat has it."""
+
+    pid: int
+    state: str
+    """One letter; Z and X are dead."""
+    parent: int
+    group: int
+    session: int
+    ticks: int
+    """CPU time of it and of the children it waited for, in clock ticks."""
+    start: int
+    """Clock ticks from boot to its start."""
+
+    @property
+    def alive(self) -> bool:
+        """Neither a zombie nor gone."""
+        return self.state not in "ZX"
+
+
+def read_stat(pid: int) -> Stat | None:
+    """The process `pid`; None when there is none."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return None
+    # The name in parentheses may hold anything, also spaces and parentheses.
+    parts = text.rpartition(")")[2].split()
+    if len(parts) < 20:
+        return None
+    ticks = sum(int(part) for part in parts[11:15])
+    return Stat(pid, parts[0], int(parts[1]), int(parts[2]), int(parts[3]), ticks, int(parts[19]))
+
+
+def processes() -> Iterator[Stat]:
+    """Every process that can be seen."""
+    for entry in os.scandir(PROC):
+        if entry.name.isdigit() and (stat := read_stat(int(entry.name))) is not None:
+            yield stat
+
+
+def of_session(session: int) -> list[Stat]:
+    """The living processes of a session."""
+    return [stat for stat in processes() if stat.session == session and stat.alive]
+
+
+def descendants(pid: int) -> list[Stat]:
+    """The living children of `pid`, their children, and so on."""
+    by_parent: dict[int, list[Stat]] = {}
+    for stat in processes():
+        by_parent.setdefault(stat.parent, []).append(stat)
+    found: list[Stat] = []
+    pending = [pid]
+    while pending:
+        children = by_parent.pop(pending.pop(), [])
+        found += [child for child in children if child.alive]
+        pending += [child.pid for child in children]
+    return found
+
+
+def boot_id() -> str:
+    """Tells this start of the machine from the others; empty where it is not known."""
+    try:
+        return (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def available_gib() -> float | None:
+    """MemAvailable: what can be taken without swapping. On unified memory the GPU's too."""
+    try:
+        text = (PROC / "meminfo").read_text(encoding="ascii")
+    except OSError:
+        return None
+    for line in text.splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) / (1 << 20)
+    return None
+
+
+def holders(port: int) -> list[str]:
+    """Who listens on a TCP port, as `1234 (python3)`; other users' processes stay unnamed."""
+    wanted = {f"socket:[{inode}]" for inode in _listening(port)}
+    found: list[str] = []
+    for stat in processes() if wanted else ():
+        if wanted & _open_files(stat.pid):
+            found.append(f"{stat.pid} ({name_of(stat.pid)})")
+    return found
+
+
+def name_of(pid: int) -> str:
+    """The short name of a process; `?` when it is gone."""
+    try:
+        return (PROC / str(pid) / "comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return "?"
+
+
+def _listening(port: int) -> set[str]:
+    """The sockets in state LISTEN on `port`."""
+    found = set()
+    for table in ("net/tcp", "net/tcp6"):
+        try:
+            lines = (PROC / table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            parts = line.split()
+            if parts[3] == "0A" and int(parts[1].rpartition(":")[2], 16) == port:
+                found.add(parts[9])
+    return found
+
+
+def _open_files(pid: int) -> set[str]:
+    try:
+        names = os.listdir(PROC / str(pid) / "fd")
+    except OSError:
+        return set()
+    found = set()
+    for name in names:
+        try:
+            found.add(os.readlink(PROC / str(pid) / "fd" / name))
+        except OSError:
+            continue
+    return found
