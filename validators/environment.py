@@ -98,13 +98,13 @@ def variable_renamed_in_the_engine(launch: Launch) -> Iterator[Finding]:
         present, old = known.renamed(env.name), known.retired.get(env.name)
         if not known.knows_env(env.name) or (present is None and old is None):
             continue
-        note = old.note if old else ""
-        remedy = f"write {present} instead" if present else ""
+        note, change = (old.note, old.change) if old else ("", "")
+        remedy = f"write {present}{_changed(change)} instead" if present else ""
         yield Finding(
             env.path,
             f"{_said(env)} is deprecated in {launch.engine.name}" + (f": {note}" if note else ""),
             remedy or f"remove {env.name}",
-            Fix(env.name, present) if present in known.variables and not note else None,
+            Fix(env.name, present) if present in known.variables and not (note or change) else None,
         )
 
 
@@ -123,6 +123,28 @@ def variable_gone_from_the_engine(launch: Launch) -> Iterator[Finding]:
     """
     if launch.engine.released:
         yield from (finding for gone, finding in _unknown(launch) if gone)
+
+
+@launch_rule("ENV107", "variable-that-nothing-reads", severity="warning", source=_SOURCE)
+def variable_that_nothing_reads(launch: Launch) -> Iterator[Finding]:
+    """A variable that stands in the engine's registry and is named nowhere else: it has no effect.
+
+    Bad:
+        # engine: 0.5.9
+        SGLANG_DISABLE_TP_MEMORY_INBALANCE_CHECK=1 sglang serve --model-path m
+
+    Good:
+        # engine: 0.5.9
+        SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=0 sglang serve --model-path m
+    """
+    for known, env in _set(launch):
+        variable = known.variables.get(env.name)
+        if variable is not None and variable.unread:
+            yield Finding(
+                env.path,
+                f"{_said(env)} is declared in sglang {known.version}, and nothing there reads it",
+                f"remove {env.name}: it has no effect",
+            )
 
 
 @launch_rule(
@@ -203,14 +225,23 @@ def _unknown(launch: Launch) -> Iterator[tuple[bool, Finding]]:
 def _remedy(name: str, known: Catalogue, spans: str, older: Catalogue | None) -> str:
     """What replaced it, as an older release says; or where it exists; or what is spelled alike."""
     present = older.renamed(name) if older else None
-    if present is not None and present in known.variables:
-        return f"write {present} instead; {name} is known in {spans} only"
+    if older and present is not None and present in known.variables:
+        changed = _changed(older.retired[name].change) if name in older.retired else ""
+        return f"write {present}{changed} instead; {name} is known in {spans} only"
     note = older.retired[name].note if older and name in older.retired else ""
     if spans:
         return f"remove it: it is known in {spans} only" + (f" ({note})" if note else "")
     # All names begin alike, so only much likeness means anything.
     near = difflib.get_close_matches(name, known.env | known.env_read, n=2, cutoff=0.8)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else f"remove {name}"
+
+
+def _changed(change: str) -> str:
+    """How the new value differs from the old one."""
+    if not change:
+        return ""
+    words = {"invert_bool": "with the opposite value", "ms_to_s": "in seconds, not milliseconds"}
+    return f", {words.get(change, change.replace('_', ' '))},"
 
 
 def _reads(kind: str, value: str) -> bool:

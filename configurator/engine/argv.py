@@ -245,7 +245,10 @@ class _Reader:
 
     def _stray(self, at: int) -> None:
         word = self.words[at]
-        if at == 0 and self.serve and self.entry.positional_model:
+        first = not self.positionals and all(
+            option.name in self.entry.serve_options for option in self.options
+        )
+        if first and self.serve and self.entry.positional_model:
             self.positionals.append(at)
         elif word != "--" and at not in self.unknown and self.catalogue is not None:
             self.errors.append(ArgvError("unknown", at, word, self._after(at)))
@@ -272,9 +275,10 @@ class _Reader:
                 self.errors.append(ArgvError("required", None, name, "is missing", flag))
 
     def _counts(self, option: Option) -> bool:
-        """`sglang serve` looks for the model before the parser, by its full names only."""
-        found = option.resolution
-        return not self.serve or (found is not None and found.kind != "prefix")
+        """`sglang serve` looks for the model before the parser, by some full names only."""
+        if not self.serve or self.entry.model_options == () or option.flag is None:
+            return True
+        return not option.flag.required or option.name in self.entry.model_options
 
     def _used(self) -> set[int]:
         """Words that are an option or a value of a known one; any other may hold options."""

@@ -54,6 +54,8 @@ class Variable:
     """`bool`, `int`, `float`, `str`, `tuple` or `json`."""
     default: Any = None
     """None also when only a running engine could tell."""
+    unread: bool = False
+    """Declared, and named nowhere else in the engine: nothing can read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Retired:
     """The variable that the engine sets instead; None when the value is dropped."""
     note: str = ""
     """What the engine says beyond that."""
+    change: str = ""
+    """The engine's own function that makes the new value of the old: `invert_bool`, `ms_to_s`."""
 
 
 @dataclass(frozen=True, slots=True)

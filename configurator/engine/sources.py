@@ -126,6 +126,7 @@ class SourceTree:
         """
         self.path = path
         self._modules: dict[str, Module | None] = {}
+        self._texts: dict[str, str] = {}
         self._zip: zipfile.ZipFile | None = None
         self._root = path
         if path.is_dir():
@@ -144,7 +145,11 @@ class SourceTree:
 
     def text(self, name: str) -> str:
         """Contents of a file; some releases ship modules with a byte-order mark."""
-        return self.data(name).decode("utf-8-sig", "replace")
+        # Kept: several parts of a catalogue look through the same files.
+        text = self._texts.get(name)
+        if text is None:
+            text = self._texts[name] = self.data(name).decode("utf-8-sig", "replace")
+        return text
 
     def data(self, name: str) -> bytes:
         """Contents of a file, as they are."""

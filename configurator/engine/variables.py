@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from configurator.engine.expressions import Scope
 from configurator.engine.records import Retired, Variable
@@ -27,6 +29,7 @@ _FAMILY = re.compile(r"""\bf["']((?:SGLANG|SGL)_[A-Z0-9_]+_)\{""")
 _COMPILED = re.compile(
     rb"(?<![A-Z0-9_])((?:(?:SGLANG|SGL)_(?:(?!SGLANG_|SGL_)[A-Z0-9_])*[A-Z0-9])+)(?![A-Z0-9_])"
 )
+_ANY = re.compile(r"\b(?:SGLANG|SGL)_[A-Z0-9_]+\b")
 _READ = re.compile(
     r"""(?:environ(?:\.get|\.pop|\.setdefault)?\s*[(\[]|getenv\(|get_\w*env\w*\(|env_\w+\()\s*"""
     r"""["']([A-Z][A-Z0-9_]{3,})["']"""
@@ -46,7 +49,29 @@ def extract_variables(tree: SourceTree) -> list[Variable]:
         given = [*call.args, *(k.value for k in call.keywords if k.arg == "default")]
         default = plain(fold.evaluate(given[0], Scope(module))) if given else None
         found[name] = Variable(name, kind, default)
-    return list(found.values())
+    own = {name for name in found if _ANY.fullmatch(name)}
+    unread = _not_compiled(own - _mentioned(tree), tree)
+    return [replace(v, unread=True) if v.name in unread else v for v in found.values()]
+
+
+def _mentioned(tree: SourceTree) -> set[str]:
+    """Names that stand anywhere but in the one place where the registry declares them."""
+    registry = f"{_MODULE.replace('.', '/')}.py"
+    here = Counter(_ANY.findall(tree.text(registry)))
+    found = {name for name, count in here.items() if count > 1}
+    for name in tree.names:
+        if name.startswith(f"{PACKAGE}/") and name.endswith(_SOURCES) and name != registry:
+            found.update(_ANY.findall(tree.text(name)))
+    return found
+
+
+def _not_compiled(names: set[str], tree: SourceTree) -> set[str]:
+    """Those that no compiled extension holds either."""
+    for name in tree.names:
+        if names and name.startswith(f"{PACKAGE}/") and name.endswith(".so"):
+            data = tree.data(name)
+            names = {wanted for wanted in names if wanted.encode() not in data}
+    return names
 
 
 def extract_retired(tree: SourceTree) -> list[Retired]:
@@ -168,4 +193,10 @@ def _retired(name: str, words: dict[str, ast.expr], module: Module, fold: Interp
         value = fold.evaluate(nodes[0], Scope(module)) if nodes else None
         return value if isinstance(value, str) else None
 
-    return Retired(name, text("replacement", "new_name"), text("note", "suggestion") or "")
+    change = words.get("transform")
+    return Retired(
+        name,
+        text("replacement", "new_name"),
+        text("note", "suggestion") or "",
+        base_name(change).lstrip("_") if isinstance(change, ast.Name) else "",
+    )

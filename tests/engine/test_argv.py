@@ -195,7 +195,7 @@ def test_words_that_nobody_can_know_are_not_judged() -> None:
 SERVING = Catalogue.of(
     "1.1",
     [*{f.name: f for f in SMALL.flags.values()}.values(), Flag("config", type="str")],
-    entry=Entry(serve=True, positional_model=True, serve_options=("kind",), merges_config=True),
+    entry=Entry(True, True, ("kind",), ("model-path", "model"), True),
 )
 
 
@@ -211,6 +211,7 @@ def test_serve_takes_the_model_as_its_first_word_only() -> None:
         ("unknown", "some/model"), ("required", "model-path"),
     ]  # fmt: skip
     assert served("some/model", "other") == [("unknown", "other")]
+    assert served("--kind", "x", "some/model", "--metrics") == []
     assert not parse(["some/model"], SMALL, serve=True).accepted
 
 

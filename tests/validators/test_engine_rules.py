@@ -20,7 +20,7 @@ RELEASED = {"build": "sglang-0.5.23"}
 BUILD = {"build": "ling-v3-mxfp4-humming", "overrides": {"base": {"release": "0.5.23"}}}
 NEW = ("ENG106", "ENG107", "ENG108", "ENG109")
 ENGINE = ("ENG001", "ENG101", "ENG102", "ENG103", "ENG104", "ENG105", *NEW)
-ENVIRONMENT = ("ENV101", "ENV102", "ENV103", "ENV104", "ENV105", "ENV106")
+ENVIRONMENT = ("ENV101", "ENV102", "ENV103", "ENV104", "ENV105", "ENV106", "ENV107")
 
 
 class Judge:
@@ -284,3 +284,21 @@ def test_renamed_variables(judge: Judge) -> None:
     code, message, remedy = judge.only(env={"SGLANG_SKIP_RUST_TESTS": 1})
     assert (code, remedy) == ("ENV103", "remove SGLANG_SKIP_RUST_TESTS")
     assert message.endswith("The Rust tests run in pr-test-rust-workspace.yml now.")
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "remedy"),
+    [
+        ("0.5.9", "ENV107", "it has no effect"),
+        ("0.5.20", "ENV103", "write SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK, with the opposite "),
+        ("0.5.23", "ENV105", "write SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK, with the opposite "),
+    ],
+)
+def test_a_variable_that_was_turned_round(
+    judge: Judge, version: str, code: str, remedy: str
+) -> None:
+    found = judge(env={"SGLANG_DISABLE_TP_MEMORY_INBALANCE_CHECK": 1}, engine={"version": version})
+    ((got, finding),) = [f for f in found if f[0].startswith("ENV")]
+    assert got == code
+    assert remedy in finding.remedy
+    assert finding.fix is None, "the name alone would turn the meaning round"
