@@ -15,6 +15,9 @@ import os
 import re
 import sys
 import time
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 PROBE = 1
@@ -32,19 +35,13 @@ STATE_HOOKS = (
     f"{_SCHEDULER}.get_internal_state",
 )
 
-_HEADS = (
-    "lm_head",
-    "language_model.lm_head",
-    "model.lm_head",
-    "model.shared_head.head",
-    "thinker.lm_head",
-    "llm.lm_head",
-)
+_HEADS = ("lm_head", "language_model.lm_head", "model.lm_head", "model.shared_head.head",
+          "thinker.lm_head", "llm.lm_head")  # fmt: skip
 _RANKS = ("tp_rank", "pp_rank", "dp_rank")
 _SIZES = ("tp_size", "pp_size", "dp_size", "ep_size")
 # Read by the engine without being declared in its registry.
 _READ_ELSEWHERE = ("SGLANG_RUN_ID", "SGLANG_USE_CPU_ENGINE", "SGLANG_CPU_OMP_THREADS_BIND")
-_SECRET = re.compile(r"key|token|secret|passw|credential|auth|cookie", re.IGNORECASE)
+_SECRET = re.compile(r"key|token(?!s)|secret|passw|credential|auth|cookie", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"://[^/@\s]+@")
 _COMPARED_BYTES = 4 << 30
 _BLOCK_BYTES = 16 << 20
@@ -107,17 +104,20 @@ def _integer(thing: Any) -> int | None:
 
 
 def _integers(things: Any) -> list[int]:
-    if not isinstance(things, (list, tuple, set, range)):
-        return []
-    return sorted({int(thing) for thing in things if _integer(thing) is not None})
+    return sorted({thing for thing in things or () if _integer(thing) is not None})
+
+
+def _value(tensor: Any) -> str:
+    return repr(float(tensor.detach().float()))
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
 
 
 def _is_a(thing: Any, *names: str) -> bool:
     """Whether a class of one of these names is among the classes of `thing`."""
     return any(kind.__name__ in names for kind in type(thing).__mro__)
-
-
-# ---------------------------------------------------------------- tensors and heads
 
 
 def _is_tensor(thing: Any) -> bool:
@@ -129,13 +129,13 @@ def tensor_facts(run: Run, tensor: Any) -> dict[str, Any]:
     facts = {
         "dtype": str(tensor.dtype).replace("torch.", ""),
         "shape": [int(size) for size in tensor.shape],
-        "nbytes": tensor.numel() * tensor.element_size(),
+        "nbytes": _bytes(tensor),
         "device": str(tensor.device),
         "storage": run.label(tensor),
         "storage_offset": int(tensor.storage_offset()),
     }
     if tensor.numel() == 1:
-        facts["value"] = repr(float(tensor.detach().float()))
+        facts["value"] = _value(tensor)
     return facts
 
 
@@ -161,8 +161,6 @@ def head_tensors(head: Any) -> dict[str, Any]:
 
 def _applied(head: Any, method: Any) -> bool | None:
     """Whether the engine would let the method compute the logits; None where it has no rule."""
-    from importlib import import_module
-
     module = import_module("sglang.srt.layers.logits_processor")
     rule = getattr(module, "should_apply_lm_head_quant_method", None)
     return None if rule is None else bool(rule(head, method))
@@ -183,7 +181,7 @@ def head_facts(run: Run, part: str, model: Any) -> dict[str, Any] | None:
         for name, tensor in head_tensors(head).items()
     }
     dtype = tensors.get("weight", {}).get("dtype")
-    plain = "matmul in float32" if fp32 else f"matmul of the input cast to {dtype}"
+    plain = "matmul(float32 casts)" if fp32 else f"matmul(hidden cast to {dtype})"
     return {
         "path": path,
         "module": type(head).__name__,
@@ -198,15 +196,13 @@ def head_facts(run: Run, part: str, model: Any) -> dict[str, Any] | None:
 
 def same_bytes(run: Run, ours: Any, theirs: Any) -> tuple[bool | None, str]:
     """Whether two tensors hold the same bytes, and how much of them was compared."""
-    from importlib import import_module
-
     torch = import_module("torch")
     if ours.dtype != theirs.dtype or tuple(ours.shape) != tuple(theirs.shape):
         return False, "dtype or shape differ"
     if ours.device != theirs.device or not ours.numel() or not ours.dim():
         return None, "not compared"
     rows = int(ours.shape[0])
-    size = ours.numel() * ours.element_size()
+    size = _bytes(ours)
     block = max(1, _BLOCK_BYTES * rows // size)
     starts = list(range(0, rows, block))
     sampled = size > _COMPARED_BYTES
@@ -250,13 +246,10 @@ def _pair(run: Run, ours: Any, theirs: Any, is_weight: bool) -> dict[str, Any]:
         "same_dtype_shape": ours.dtype == theirs.dtype and places[0][2] == places[1][2],
     }
     if ours.numel() == theirs.numel() == 1:
-        facts["values"] = [repr(float(t.detach().float())) for t in (ours, theirs)]
+        facts["values"] = [_value(ours), _value(theirs)]
     if is_weight and not facts["same_storage"]:
         facts["same_content"], facts["compared"] = same_bytes(run, ours, theirs)
     return facts
-
-
-# ---------------------------------------------------------------- models
 
 
 def moe_facts(name: str, layer: Any) -> dict[str, Any]:
@@ -307,9 +300,8 @@ def weight_bytes(run: Run, model: Any, modules: list[tuple[str, Any]]) -> dict[s
             component = "other"
         for tensor in own.values():
             label = run.label(tensor)
-            size = tensor.numel() * tensor.element_size()
             seen = label in run.counted and label != "empty"
-            sums["counted_before" if seen else component] += size
+            sums["counted_before" if seen else component] += _bytes(tensor)
             run.counted.add(label)
     return sums
 
@@ -323,7 +315,7 @@ def graph_facts(graphs: Any) -> dict[str, Any] | None:
     return {
         "class": type(graphs).__name__,
         "backend": _name(getattr(graphs, "backend", None)),
-        "batch_sizes": _integers(list(getattr(graphs, "capture_bs", None) or [])),
+        "batch_sizes": _integers(getattr(graphs, "capture_bs", None)),
         "captured": captured,
     }
 
@@ -340,21 +332,21 @@ def megakernel_facts(model: Any) -> dict[str, Any] | None:
     if built is None:
         return None
     forward = vars(model).get("forward")
-    captured = None
+    captured, covered = None, None
     for cell in getattr(forward, "__closure__", None) or ():
-        table = getattr(cell.cell_contents, "captured", None)
-        captured = table if isinstance(table, dict) else captured
+        steps = getattr(cell.cell_contents, "captured", None)
+        if isinstance(steps, dict):
+            captured = _integers(steps)
+            covered = _integers(size for size in steps if steps[size] is not None)
     summary = getattr(built, "summary", None)
     return {
         "class": type(built).__name__,
-        "widths": _integers(list(getattr(built, "widths", None) or [])),
+        "widths": _integers(getattr(built, "widths", None)),
         "summary": str(summary())[:300] if callable(summary) else None,
         "forward_installed": forward is not None,
         "draft_sampler": getattr(built, "draft_sampler", None) is not None,
-        "graphs": None if captured is None else _integers(list(captured)),
-        "graphs_covered": None
-        if captured is None
-        else _integers([size for size, step in captured.items() if step is not None]),
+        "graphs": captured,
+        "graphs_covered": covered,
     }
 
 
@@ -395,9 +387,6 @@ def model_facts(run: Run, part: str, runner: Any) -> dict[str, Any]:
         "megakernel": run.part(f"{part}.megakernel", megakernel_facts, model),
         "weight_bytes": run.part(f"{part}.weight_bytes", weight_bytes, run, model, modules),
     }
-
-
-# ---------------------------------------------------------------- the scheduler
 
 
 def target_runner(scheduler: Any) -> Any:
@@ -450,14 +439,11 @@ def draft_facts(run: Run, part: str, target: Any, worker: Any, pair: Any) -> dic
 
 def rank_facts(scheduler: Any) -> dict[str, int | None]:
     """Ranks and sizes, from where this version of the engine keeps them."""
-    holders = [getattr(scheduler, "ps", None)]
     try:
-        from importlib import import_module
-
-        holders.append(import_module("sglang.srt.runtime_context").get_parallel())
+        current = import_module("sglang.srt.runtime_context").get_parallel()
     except Exception:
-        holders.append(None)
-    holders += [scheduler, getattr(scheduler, "server_args", None)]
+        current = None
+    holders = [get(scheduler, "ps"), current, scheduler, get(scheduler, "server_args")]
     facts: dict[str, int | None] = {}
     for name in (*_RANKS, *_SIZES):
         values = (_integer(get(holder, name)) for holder in holders if holder is not None)
@@ -469,8 +455,6 @@ def version_facts() -> dict[str, Any]:
     """Versions of the engine, torch, Python and this probe."""
     engine = getattr(sys.modules.get("sglang"), "__version__", None)
     if engine is None:
-        from importlib.metadata import version
-
         engine = version("sglang")
     torch = sys.modules.get("torch")
     return {
@@ -502,29 +486,25 @@ def _shown(name: str, value: str, is_secret: bool = False) -> str:
 
 def environment_facts() -> dict[str, Any]:
     """Variables of the engine that are set: declared in its registry, read elsewhere, neither."""
-    from importlib import import_module
-
     module = import_module("sglang.srt.environ")
     registry = vars(module.Envs)
     outdated = getattr(module, "_DEPRECATED_ENVS", {})
-    facts: dict[str, Any] = {
-        "registered": {}, "read_elsewhere": {}, "unregistered": {}, "renamed": {},
-        "simulated_acceptance": {},
-    }  # fmt: skip
+    kinds = ("registered", "read_elsewhere", "unregistered", "renamed", "simulated_acceptance")
+    facts: dict[str, Any] = {kind: {} for kind in kinds}
     for name, value in sorted(os.environ.items()):
         ours = name.startswith(("SGLANG_", "SGL_"))
         if name.startswith("_") or not (ours or name in registry):
             continue
+        if name in outdated:
+            facts["renamed"][name] = _text(getattr(outdated[name], "replacement", None))
+            continue
+        if name.startswith("SGL_"):
+            # The engine gives the variable its present name and prefix itself.
+            facts["renamed"][name] = f"SGLANG_{name[4:]}"
+            continue
         shown = _shown(name, value, bool(getattr(registry.get(name), "secret", False)))
-        kind = "registered" if name in registry else "unregistered"
-        if name in outdated or name.startswith("SGL_"):
-            instead = getattr(outdated.get(name), "replacement", None)
-            moved = f"SGLANG_{name[4:]}" if name not in outdated else _text(instead)
-            facts["renamed"][name] = moved
-            kind = "registered" if name in outdated else kind
-        elif name in _READ_ELSEWHERE:
-            kind = "read_elsewhere"
-        facts[kind][name] = shown
+        kind = "read_elsewhere" if name in _READ_ELSEWHERE else "unregistered"
+        facts["registered" if name in registry else kind][name] = shown
         if name.startswith("SGLANG_SIMULATE_ACC"):
             facts["simulated_acceptance"][name] = shown
     return facts
@@ -572,9 +552,6 @@ def build(scheduler: Any, stage: str) -> dict[str, Any]:
     # Only what JSON can hold leaves: the report also travels to the engine's HTTP server.
     plain: dict[str, Any] = json.loads(json.dumps(report, default=str))
     return plain
-
-
-# ---------------------------------------------------------------- hooks
 
 
 def required() -> bool:
@@ -656,8 +633,6 @@ def missing_reason(target: str) -> str | None:
     A module that is not imported yet is searched as text: importing the scheduler here would
     import it before other plugins have run.
     """
-    from importlib.util import find_spec
-
     module, _, holder = target.rpartition(".")[0].rpartition(".")
     method = target.rpartition(".")[2]
     loaded = sys.modules.get(module)
@@ -670,21 +645,22 @@ def missing_reason(target: str) -> str | None:
         return f"{module} cannot be found: {error}"
     if spec is None or not spec.origin:
         return f"there is no {module}"
+    if not spec.origin.endswith(".py"):
+        return None
     with open(spec.origin, encoding="utf-8") as file:
         text = file.read()
-    known = re.search(rf"^class {holder}\b", text, re.MULTILINE) and re.search(
-        rf"^\s+(async )?def {method}\b", text, re.MULTILINE
-    )
-    return None if known else f"the text of {module} has no {holder}.{method}"
+    lines = rf"^class {holder}\b", rf"^\s+(async )?def {method}\b"
+    if all(re.search(line, text, re.MULTILINE) for line in lines):
+        return None
+    return f"the text of {module} has no {holder}.{method}"
+
+
+_GROUPS = (((READY_HOOK,), after_ready), ((LOADED_HOOK,), after_loaded), (STATE_HOOKS, after_state))
 
 
 def _register() -> None:
-    from importlib import import_module
-
     module = import_module("sglang.srt.plugins.hook_registry")
-    groups = (((READY_HOOK,), after_ready), ((LOADED_HOOK,), after_loaded),
-              (STATE_HOOKS, after_state))  # fmt: skip
-    for targets, hook in groups:
+    for targets, hook in _GROUPS:
         reasons = {target: missing_reason(target) for target in targets}
         target = next((name for name in targets if reasons[name] is None), None)
         if target is None:
