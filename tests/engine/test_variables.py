@@ -30,7 +30,11 @@ def test_the_registry(tree: Tree) -> None:
                 if True:
                     SGLANG_G = EnvBoolWithAlias(True, deprecated_name="SGLANG_OLD_G")
                 other = 3
-            """
+            """,
+            "sglang/srt/reader.py": """
+            use(envs.SGLANG_A, envs.SGLANG_B.get(), envs.SGLANG_C, envs.SGLANG_D, envs.SGLANG_E)
+            use(envs.SGLANG_F, envs.SGLANG_G)
+            """,
         }
     )
     source = SourceTree(path)
@@ -44,6 +48,44 @@ def test_the_registry(tree: Tree) -> None:
         Variable("SGLANG_G", "bool", True),
     ]
     assert extract_retired(source) == [Retired("SGLANG_OLD_G", "SGLANG_G")]
+
+
+def test_variables_that_nothing_reads(tree: Tree) -> None:
+    path = tree(
+        SERVER_ARGS
+        | {
+            "sglang/srt/environ.py": """
+            class Envs:
+                SGLANG_READ = EnvBool(False)
+                SGLANG_READ_HERE = EnvBool(False)
+                SGLANG_UNREAD = EnvBool(False)
+                SGLANG_UNREAD_TOO = EnvBool(False)
+                OTHERS_NAME = EnvBool(False)
+            use(envs.SGLANG_READ_HERE)
+            """,
+            "sglang/srt/reader.py": "use(envs.SGLANG_READ, SGLANG_UNREAD_TOO_LONG)",
+        }
+    )
+    unread = {v.name for v in extract_variables(SourceTree(path)) if v.unread}
+    assert unread == {"SGLANG_UNREAD", "SGLANG_UNREAD_TOO"}
+
+
+def test_what_becomes_of_the_old_value(tree: Tree) -> None:
+    path = tree(
+        SERVER_ARGS
+        | {
+            "sglang/srt/environ.py": """
+            _DEPRECATED_ENVS = {
+                "SGLANG_NO_X": _DeprecatedEnv(replacement="SGLANG_X", transform=_invert_bool),
+                "SGLANG_Y_MS": _DeprecatedEnv(replacement="SGLANG_Y", transform=None),
+            }
+            """
+        }
+    )
+    assert extract_retired(SourceTree(path)) == [
+        Retired("SGLANG_NO_X", "SGLANG_X", change="invert_bool"),
+        Retired("SGLANG_Y_MS", "SGLANG_Y"),
+    ]
 
 
 def test_deprecations_of_every_form(tree: Tree) -> None:
