@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from configurator import Checkpoint, Finding, Launch, launch_rule
+from configurator import Checkpoint, Finding, Launch, did_you_mean, launch_rule
 
 _KINDS = ("config.json", "params.json", "model_index.json")
 """What makes a directory a checkpoint: transformers, Mistral, diffusers."""
@@ -107,3 +107,38 @@ def weights_not_in_checkpoint(launch: Launch) -> Iterator[Finding]:
             + ("" if there else "; there is no file of weights"),
             f"fetch {shown}" + ("" if there else ", or check the launch where the weights are"),
         )
+
+
+@launch_rule(
+    "CKPT103",
+    "architecture-unknown-to-the-engine",
+    severity="warning",
+    source="the model classes in the sources of every release: engine/catalogue.json.xz",
+)
+def architecture_unknown_to_the_engine(launch: Launch) -> Iterator[Finding]:
+    """A model class that this release does not have: it stops while loading, or runs through the
+    slower general implementation of transformers, without the release's own kernels.
+
+    Bad:
+        # engine: 0.5.9
+        # config: {"architectures": ["MuseSparkForConditionalGeneration"]}
+        sglang serve --model-path CHECKPOINT
+
+    Good:
+        # engine: 0.5.23
+        # config: {"architectures": ["MuseSparkForConditionalGeneration"]}
+        sglang serve --model-path CHECKPOINT
+    """
+    known = launch.catalogue
+    if known is None or not known.architectures or not launch.engine.released:
+        return
+    if launch.text("model-impl") in ("transformers", "mindspore"):
+        return
+    for checkpoint, _, path in _checkpoints(launch):
+        names = [name for name in checkpoint.architectures if name not in known.architectures]
+        if names and len(names) == len(checkpoint.architectures):
+            yield Finding(
+                path,
+                f"sglang {known.version} has no model class {' or '.join(names)}",
+                did_you_mean(names[0], known.architectures),
+            )

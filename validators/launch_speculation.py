@@ -72,7 +72,7 @@ def speculative_algorithm_unknown(launch: Launch) -> Iterator[Finding]:
     # Older releases have choices, and the parser's own refusal is reported already.
     if option.flag is not None and option.flag.choices:
         return
-    fitting = [word for word, first in _ALGORITHMS.items() if since(known, first)]
+    fitting = list(known.named("speculative-algorithm"))
     if name not in fitting and launch.engine.released and "SGLANG_PLUGINS" not in launch.env:
         first = _ALGORITHMS.get(name)
         yield Finding(
