@@ -38,6 +38,7 @@ SYMBOLS = {
 """A verdict has a word, a colour and a sign, so that it can be read without colours."""
 _TONES = {Answer.PROVEN: "good", Answer.REFUTED: "bad", Answer.INCONCLUSIVE: "open"}
 _WORDS = {Answer.NOT_APPLICABLE: "NOT APPLICABLE"}
+_FIRST = (Answer.REFUTED, Answer.INCONCLUSIVE, Answer.PROVEN, Answer.NOT_APPLICABLE)
 _RUNGS = {
     Rung.REQUESTED: "somebody asked for it",
     Rung.RESOLVED: "the engine took the argument",
@@ -111,6 +112,8 @@ def page(judgement: Judgement, evidence: Evidence, asked: Asked) -> str:
         asked: the expectations, the loaded probes, the deployment if there is one.
     """
     cards = _cards(judgement, evidence, asked)
+    # What is wrong comes first, in the order in which it was asked for.
+    cards.sort(key=lambda card: _FIRST.index(card.verdict.answer))
     mechanisms = [card for card in cards if card.verdict.kind == "mechanism"]
     invariants = [card for card in cards if card.verdict.kind == "invariant"]
     replicas = evidence.replicas
@@ -174,7 +177,14 @@ def _catalogue(replica: Replica) -> Catalogue | None:
 def _title(asked: Asked, evidence: Evidence) -> str:
     if asked.deployment is not None:
         return asked.deployment.name
-    return Path(evidence.directory).name or "evidence"
+    models = (_model(replica) for replica in evidence.replicas)
+    return next((model.rstrip("/").rsplit("/", 1)[-1] for model in models if model), "server")
+
+
+def _model(replica: Replica) -> str:
+    info = replica.server_info or replica.server_info_startup or replica.requested
+    model = info.get("model_path") or replica.requested.get("model_path")
+    return shown(model, longest=160) if isinstance(model, str) else ""
 
 
 def _about(evidence: Evidence, asked: Asked) -> list[tuple[str, str]]:
@@ -185,6 +195,7 @@ def _about(evidence: Evidence, asked: Asked) -> list[tuple[str, str]]:
     level = manifest.get("level")
     rows = [
         ("Deployment", asked.deployment.name if asked.deployment else "none: judged by --expect"),
+        ("Model", next(filter(None, map(_model, evidence.replicas)), "not known")),
         ("Engine", f"{shown(name or 'sglang', longest=60)} {', '.join(versions)}"),
         ("Collected", shown(manifest.get("collected_at") or "time not recorded", longest=60)),
         ("Evidence of", server_count(evidence)),
@@ -221,7 +232,7 @@ def _headline(judgement: Judgement) -> Headline:
         reasons = []
         if unready:
             words = ", ".join(sorted(set(unready.values())))
-            reasons.append(f"server {numbers(unready)} is {words}")
+            reasons.append(f"server {numbers(unready)}: {words}")
         if failing:
             words = "refuted" if set(failing) <= set(refuted) else "refuted or not proven"
             reasons.append(f"{words}: {', '.join(failing)}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from configurator.deployment import Expectation
@@ -19,9 +19,10 @@ _WIDEST = 64
 """Tokens a step beyond which a histogram is a broken counter."""
 _BIN = 0.25
 _MOST_STEPS = 10**15
-LEFT, RIGHT, TOP, BOTTOM = 46.0, 12.0, 46.0, 44.0
-WIDTH, HEIGHT = 560.0, 260.0
-_DOTS = 24
+LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 50.0, 46.0
+WIDTH, HEIGHT = 400.0, 250.0
+_TALL = HEIGHT - TOP - BOTTOM
+_MOST_REQUESTS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,16 @@ class Bar:
     label: str
     """Share, over the bar."""
     title: str
+
+    @property
+    def anchor(self) -> str:
+        """Over a broad bar the label stands left, so that no line runs through it."""
+        return "start" if self.width > 90 else "middle"
+
+    @property
+    def label_x(self) -> float:
+        """Where the label stands."""
+        return round(self.x + (4 if self.anchor == "start" else self.width / 2), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,8 @@ class _Request:
     name: str
     kind: str
     histogram: list[int]
+    proposed: int
+    """Drafts that each verify step could have accepted."""
 
     @property
     def steps(self) -> int:
@@ -123,11 +136,19 @@ def _requests(exchanges: Iterable[Exchange]) -> Iterator[_Request]:
         answers = exchange.response if isinstance(exchange.response, list) else [exchange.response]
         for answer in answers:
             meta = answer.get("meta_info") if isinstance(answer, dict) else None
-            histogram = _histogram(meta.get("spec_correct_drafts_histogram")) if (
-                isinstance(meta, dict)
-            ) else None  # fmt: skip
+            if not isinstance(meta, dict):
+                continue
+            histogram = _histogram(meta.get("spec_correct_drafts_histogram"))
             if histogram is not None:
-                yield _Request(clean(exchange.name, 80), exchange.kind, histogram)
+                proposed = _a_step(meta, sum(histogram))
+                yield _Request(clean(exchange.name, 80), exchange.kind, histogram, proposed)
+
+
+def _a_step(meta: dict[str, Json], steps: int) -> int:
+    drafts = meta.get("spec_num_proposed_drafts")
+    if not isinstance(drafts, int) or isinstance(drafts, bool) or drafts <= 0:
+        return 0
+    return min(_WIDEST - 1, drafts // steps)
 
 
 def _histogram(data: Json) -> list[int] | None:
@@ -141,7 +162,7 @@ def _of_requests(replica: Replica, index: int | None, marks: dict[str, float]) -
     requests = list(_requests(replica.exchanges))
     if not requests:
         return None
-    width = max(len(request.histogram) for request in requests)
+    width = max(max(len(request.histogram), 1 + request.proposed) for request in requests)
     counts = [
         sum(request.histogram[i] for request in requests if i < len(request.histogram))
         for i in range(width)
@@ -153,13 +174,15 @@ def _of_requests(replica: Replica, index: int | None, marks: dict[str, float]) -
         f"{counted(len(requests), 'request')}; the warm-up is left out. A step commits the "
         "accepted drafts and one token of the target itself, so 1 is plain decoding."
     )
-    rows = tuple((r.name, r.kind, f"{r.steps}", f"{r.length:.2f}") for r in requests[:_DOTS])
-    shown = _picture([(i + 1.0, n) for i, n in enumerate(counts)], 1.0, mean, marks)
+    rows = tuple(
+        (r.name, r.kind, f"{r.steps}", f"{r.length:.2f}") for r in requests[:_MOST_REQUESTS]
+    )
+    shown, far = _picture([(i + 1.0, n) for i, n in enumerate(counts)], 1.0, mean, marks)
     return Chart(
         "Tokens a verify step", index, *shown, "tokens committed by one verify step",
-        "share of verify steps", caption,
+        "share of verify steps", caption + far,
         tuple((str(i + 1), n, f"{n / steps:.1%}") for i, n in enumerate(counts)),
-        rows, max(0, len(requests) - _DOTS),
+        rows, max(0, len(requests) - _MOST_REQUESTS),
     )  # fmt: skip
 
 
@@ -183,60 +206,76 @@ def _of_log(replica: Replica, index: int | None, marks: dict[str, float]) -> Cha
         (f"{(low + i) * _BIN:g} to {(low + i + 1) * _BIN:g}", n, f"{n / len(values):.1%}")
         for i, n in enumerate(slots)
     )
+    shown, far = _picture(bars, _BIN, mean, marks)
     return Chart(
-        "Acceptance length of the log's decode lines", index, *_picture(bars, _BIN, mean, marks),
-        "accept len of a decode line", "share of decode lines", caption, data,
+        "Acceptance length of the log's decode lines", index, *shown,
+        "accept len of a decode line", "share of decode lines", caption + far, data,
     )  # fmt: skip
 
 
 _Picture = tuple[tuple[Bar, ...], tuple[Tick, ...], tuple[Tick, ...], tuple[Line, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """The horizontal axis: from which value to which."""
+
+    low: float
+    high: float
+
+    @property
+    def scale(self) -> float:
+        return (WIDTH - LEFT - RIGHT) / (self.high - self.low)
+
+    def at(self, value: float) -> float:
+        return round(LEFT + (value - self.low) * self.scale, 1)
+
+    def ticks(self) -> tuple[Tick, ...]:
+        whole = range(math.ceil(self.low), math.floor(self.high) + 1)
+        every = max(1, math.ceil(len(whole) / 12))
+        return tuple(Tick(self.at(n), str(n)) for n in whole[::every])
+
+
 def _picture(
     bars: list[tuple[float, int]], step: float, mean: float, marks: dict[str, float]
-) -> _Picture:
-    """Bars at their middles on an axis that also holds the mean and every mark."""
-    total = sum(count for _, count in bars)
-    # A mark far to the right of everything would squeeze the bars; it is named in words then.
-    last = bars[-1][0] + step / 2
-    reach = [value for value in marks.values() if value <= 2 * last + 2]
-    low = min(bars[0][0] - step / 2, *(value - step / 4 for value in reach), bars[0][0])
-    high = max(last, *(value + step / 4 for value in reach), last)
-    scale = (WIDTH - LEFT - RIGHT) / (high - low)
-    height = HEIGHT - TOP - BOTTOM
+) -> tuple[_Picture, str]:
+    """Bars at their middles on an axis that also holds the mean and every mark within reach.
 
-    def x(value: float) -> float:
-        return round(LEFT + (value - low) * scale, 1)
-
-    drawn = []
-    for middle, count in bars:
-        share = count / total
-        tall = round(height * share, 1)
-        drawn.append(
-            Bar(
-                round(x(middle - step * 0.42), 1),
-                round(HEIGHT - BOTTOM - tall, 1),
-                round(step * 0.84 * scale, 1),
-                tall,
-                _share(share),
-                f"{middle:g}: {count} of {total}",
-            )
-        )
-    whole = range(math.ceil(low), math.floor(high) + 1)
-    every = max(1, math.ceil(len(whole) / 16))
-    x_ticks = tuple(Tick(x(n), str(n)) for n in whole[::every])
-    y_ticks = tuple(
-        Tick(round(HEIGHT - BOTTOM - height * part / 4, 1), f"{25 * part} %") for part in range(5)
+    A mark far from everything would squeeze the bars: it is given in words instead.
+    """
+    first, last = bars[0][0] - step / 2, bars[-1][0] + step / 2
+    near = {name: value for name, value in marks.items() if 0 <= value <= 2 * last + 2}
+    far = "".join(
+        f" The {name} {value:.3g} lies outside the picture."
+        for name, value in marks.items()
+        if name not in near
     )
-    named = [("mean", mean), *((name, value) for name, value in marks.items() if value in reach)]
-    return tuple(drawn), x_ticks, y_ticks, tuple(_lines(named, x))
+    axis = _Axis(
+        min([first, *(value - step / 4 for value in near.values())]),
+        max([last, *(value + step / 4 for value in near.values())]),
+    )
+    y_ticks = tuple(
+        Tick(round(HEIGHT - BOTTOM - _TALL * part / 4, 1), f"{25 * part} %") for part in range(5)
+    )
+    lines = tuple(_lines([("mean", mean), *near.items()], axis))
+    return (tuple(_bars(bars, step, axis)), axis.ticks(), y_ticks, lines), far
 
 
-def _lines(named: list[tuple[str, float]], x: Callable[[float], float]) -> Iterator[Line]:
+def _bars(bars: list[tuple[float, int]], step: float, axis: _Axis) -> Iterator[Bar]:
+    total = sum(count for _, count in bars)
+    for middle, count in bars:
+        tall = round(_TALL * count / total, 1)
+        left, width = axis.at(middle - step * 0.42), round(step * 0.84 * axis.scale, 1)
+        title = f"{middle:g}: {count} of {total}"
+        top = round(HEIGHT - BOTTOM - tall, 1)
+        yield Bar(left, top, width, tall, _share(count / total), title)
+
+
+def _lines(named: list[tuple[str, float]], axis: _Axis) -> Iterator[Line]:
     for row, (name, value) in enumerate(named):
-        place = x(value)
+        place = axis.at(value)
         anchor = "end" if place > WIDTH / 2 else "start"
-        yield Line(place, f"{name} {value:.3g}", name, anchor, 12.0 + 13 * row)
+        yield Line(place, f"{name} {value:.3g}", name, anchor, 13.0 + 15 * row)
 
 
 def _share(share: float) -> str:

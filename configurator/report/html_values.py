@@ -13,8 +13,8 @@ from configurator.evidence.model import Head, ModelReport, Replica, Report
 from configurator.report.html_text import natural, numbers, shown
 from configurator.verdicts import Answer, Verdict
 
-Mark = Literal["differs", "reads differently", "not shown", "same"]
-_ORDER: tuple[Mark, ...] = ("differs", "reads differently", "not shown", "same")
+Mark = Literal["refuted", "differs", "reads differently", "not shown", "same"]
+_ORDER: tuple[Mark, ...] = ("refuted", "differs", "reads differently", "not shown", "same")
 _WORDS = 200
 _MOST_DRAFTS = 4
 
@@ -40,13 +40,18 @@ class Table:
 
     @property
     def same(self) -> list[Row]:
-        """Rows on which everybody agrees."""
+        """Rows without a contradiction."""
         return [row for row in self.rows if row.mark == "same"]
+
+    @property
+    def not_shown(self) -> list[Row]:
+        """Rows of which only the request is known."""
+        return [row for row in self.rows if row.mark == "not shown"]
 
     @property
     def other(self) -> list[Row]:
         """Rows to look at."""
-        return [row for row in self.rows if row.mark != "same"]
+        return [row for row in self.rows if row.mark not in ("same", "not shown")]
 
 
 def tables(
@@ -128,7 +133,9 @@ def _row(
     resolved = shown(info[name], name, _WORDS) if info is not None and known else ""
     texts = [text for text, _ in built]
     mark: Mark = "same"
-    if name in refuted or len(built) > 1 or _contradicts(name, resolved, texts, catalogue):
+    if name in refuted:
+        mark = "refuted"
+    elif len(built) > 1 or _contradicts(name, resolved, texts, catalogue):
         mark = "differs"
     elif not known and not built:
         mark = "not shown"
