@@ -20,6 +20,8 @@ DIRECTORY = "CONFIGURATOR_PROBE_DIR"
 REQUIRED = "CONFIGURATOR_PROBE_REQUIRED"
 """Variable that stops the engine, when it is 1, if no report can be made."""
 
+_MARK = "Reports from inside SGLang"
+# In the first line of the probe, of every version.
 _INFO = f"{MODULE}-1.dist-info"
 _METADATA = f"Metadata-Version: 2.1\nName: {MODULE.replace('_', '-')}\nVersion: 1\n"
 _ENTRY_POINTS = f"[{GROUP}]\n{MODULE} = {MODULE}:register\n"
@@ -73,10 +75,20 @@ def _refuse_foreign(directory: Path, ours: set[str]) -> None:
         path.relative_to(directory).as_posix()
         for path in directory.rglob("*")
         if not path.is_dir() and "__pycache__" not in path.parts
-        and path.relative_to(directory).as_posix() not in ours
+        and not (path.relative_to(directory).as_posix() in ours and _is_ours(path))
     )  # fmt: skip
     if foreign:
         raise ConfiguratorError.single(
             "RND002", f"{directory} holds {', '.join(foreign[:3])}, which no probe bundle has",
             "give an empty or a new directory with -o",
         )  # fmt: skip
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file under a name of the bundle is one that a bundle had, of any version."""
+    if path.suffix != ".py":
+        return True
+    try:
+        return _MARK in path.read_text(encoding="utf-8")[:200]
+    except (OSError, UnicodeDecodeError):
+        return False

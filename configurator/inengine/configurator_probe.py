@@ -335,7 +335,7 @@ def megakernel_facts(model: Any) -> dict[str, Any] | None:
     captured, covered = None, None
     for cell in getattr(forward, "__closure__", None) or ():
         steps = getattr(cell.cell_contents, "captured", None)
-        if isinstance(steps, dict):
+        if isinstance(steps, dict) and steps:
             captured = _integers(steps)
             covered = _integers(size for size in steps if steps[size] is not None)
     summary = getattr(built, "summary", None)
@@ -545,6 +545,10 @@ def build(scheduler: Any, stage: str) -> dict[str, Any]:
             name = f"drafts.{index}"
             facts = run.part(name, draft_facts, run, name, runner, worker, pair)
             report["drafts"].append(facts)
+    if stage != "ready":
+        # No graph is captured yet: silence about graphs must not read as their absence.
+        for facts in (report["target"] or {}, *report["drafts"]):
+            facts.pop("graphs", None)
     report["environment"] = run.part("environment", environment_facts)
     report["hooks"] = run.part("hooks", hook_facts)
     report["errors"] = run.errors

@@ -1,0 +1,259 @@
+"""Hooks of the probe: which are registered, what they write, and when they stop the engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from enum import Enum
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from inengine import engine_fakes as fakes
+
+from configurator.inengine import configurator_probe as probe
+
+CONTROLLER, STATE = probe.STATE_HOOKS
+
+
+class HookType(Enum):
+    AFTER = "after"
+
+
+class Registry:
+    """As much of the engine's registry as the probe uses."""
+
+    def __init__(self) -> None:
+        self.hooks: dict[str, Any] = {}
+        self._patched: set[str] = set()
+
+    def register(self, target: str, hook: Any, kind: HookType) -> None:
+        self.hooks[target] = hook
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    fakes.install(monkeypatch)
+    monkeypatch.setattr(probe, "_hooks", {"registered": [], "missing": {}})
+    monkeypatch.setattr(probe, "_last", None)
+    monkeypatch.setenv("CONFIGURATOR_PROBE_DIR", str(tmp_path / "reports"))
+    monkeypatch.delenv("CONFIGURATOR_PROBE_REQUIRED", raising=False)
+    return tmp_path / "reports"
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
+    made = Registry()
+    name = "sglang.srt.plugins.hook_registry"
+    module = SimpleNamespace(HookRegistry=made, HookType=HookType)
+    monkeypatch.setitem(sys.modules, name, module)
+    return made
+
+
+def imported(monkeypatch: pytest.MonkeyPatch, name: str, holder: str, *methods: str) -> None:
+    """A module of the engine that is imported already, with one class."""
+    made = ModuleType(name)
+    kind = type(holder, (), {method: lambda self: None for method in methods})
+    setattr(made, holder, kind)
+    monkeypatch.setitem(sys.modules, name, made)
+
+
+def newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = ("get_init_info", "init_all_attention_backends", "get_internal_state")
+    imported(monkeypatch, "sglang.srt.managers.scheduler", "Scheduler", *methods)
+    imported(
+        monkeypatch, "sglang.srt.managers.scheduler_components.internal_state",
+        "SchedulerInternalStateController", "get_internal_state",
+    )  # fmt: skip
+
+
+def hooks_file(folder: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((folder / f"hooks-{os.getpid()}.json").read_text())
+    return data
+
+
+def test_the_newest_engine_gets_its_three_hooks(
+    folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest(monkeypatch)
+    probe.register()
+    assert list(registry.hooks) == [probe.READY_HOOK, probe.LOADED_HOOK, CONTROLLER]
+    written = hooks_file(folder)
+    assert written["registered"] == [probe.READY_HOOK, probe.LOADED_HOOK, CONTROLLER]
+    assert (written["schema"], written["missing"]) == ("configurator/hooks/1", {})
+    assert written["error"] is None
+
+
+def test_an_older_engine_answers_from_its_scheduler(
+    folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = ("get_init_info", "get_internal_state")
+    imported(monkeypatch, "sglang.srt.managers.scheduler", "Scheduler", *methods)
+    monkeypatch.setattr(probe, "find_spec", lambda name: None)
+    probe.register()
+    assert list(registry.hooks) == [probe.READY_HOOK, STATE]
+    assert hooks_file(folder)["missing"] == {
+        probe.LOADED_HOOK: "sglang.srt.managers.scheduler has no "
+        "Scheduler.init_all_attention_backends"
+    }
+
+
+SOURCE = "class Scheduler:\n    def get_init_info(self):\n        pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (SOURCE, None),
+        ("class Scheduler:\n    async def get_init_info(self):\n        pass\n", None),
+        (
+            "class Other:\n    def get_init_info(self):\n        pass\n",
+            "the text of sglang.srt.managers.scheduler has no Scheduler.get_init_info",
+        ),
+        (
+            "class Scheduler:\n    pass\n",
+            "the text of sglang.srt.managers.scheduler has no Scheduler.get_init_info",
+        ),
+    ],
+)
+def test_a_module_that_is_not_imported_is_read_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, reason: str | None
+) -> None:
+    monkeypatch.delitem(sys.modules, "sglang.srt.managers.scheduler", raising=False)
+    path = tmp_path / "scheduler.py"
+    path.write_text(text)
+    monkeypatch.setattr(probe, "find_spec", lambda name: SimpleNamespace(origin=str(path)))
+    assert probe.missing_reason(probe.READY_HOOK) == reason
+    assert "sglang.srt.managers.scheduler" not in sys.modules
+
+
+def test_a_module_without_text_is_taken_on_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "find_spec", lambda name: SimpleNamespace(origin="scheduler.pyc"))
+    assert probe.missing_reason(probe.READY_HOOK) is None
+
+
+def test_an_engine_without_the_method_is_noticed_and_goes_on(
+    folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported(monkeypatch, "sglang.srt.managers.scheduler", "Scheduler")
+    probe.register()
+    assert registry.hooks == {}
+    problem = "sglang.srt.managers.scheduler has no Scheduler.get_init_info"
+    assert hooks_file(folder)["error"] == problem
+
+
+def test_a_required_report_stops_an_engine_without_the_method(
+    folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported(monkeypatch, "sglang.srt.managers.scheduler", "Scheduler")
+    monkeypatch.setenv("CONFIGURATOR_PROBE_REQUIRED", "1")
+    with pytest.raises(SystemExit, match="has no Scheduler"):
+        probe.register()
+    assert hooks_file(folder)["error"].endswith("has no Scheduler.get_init_info")
+
+
+def test_the_report_is_a_file_and_goes_with_the_handshake(folder: Path) -> None:
+    one = fakes.scheduler(fakes.LlamaForCausalLM(lm_head=fakes.head()))
+    result = {"status": "ready"}
+    assert probe.after_ready(result, one) is result
+    written = json.loads((folder / "report-tp0-pp0-dp0.json").read_text())
+    assert result["configurator_probe"] == written
+    assert written["stage"] == "ready"
+    assert [path.name for path in folder.iterdir()] == ["report-tp0-pp0-dp0.json"]
+
+
+def test_every_rank_has_its_file(folder: Path) -> None:
+    for tensor, replica in ((0, 0), (1, 0), (0, 1)):
+        ranks = SimpleNamespace(tp_rank=tensor, pp_rank=0, dp_rank=replica)
+        probe.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=ranks))
+    probe.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=None))
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"report-pid{os.getpid()}.json", "report-tp0-pp0-dp0.json", "report-tp0-pp0-dp1.json",
+        "report-tp1-pp0-dp0.json",
+    ]  # fmt: skip
+
+
+def test_the_early_report_is_there_until_the_late_one_replaces_it(folder: Path) -> None:
+    one = fakes.scheduler(fakes.LlamaForCausalLM(lm_head=fakes.head()))
+    probe.after_loaded(None, one)
+    path = folder / "report-tp0-pp0-dp0.json"
+    assert json.loads(path.read_text())["stage"] == "loaded"
+    probe.after_ready({}, one)
+    assert json.loads(path.read_text())["stage"] == "ready"
+
+
+def test_the_state_of_every_replica_has_the_report() -> None:
+    result = SimpleNamespace(internal_state={"x": 1})
+    probe.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM()))
+    assert probe.after_state(result, None) is result
+    assert result.internal_state["configurator_probe"]["schema"] == "configurator/report/1"
+    assert probe.after_state(None, None) is None
+
+
+def test_hooks_that_the_engine_did_not_apply_are_missing(
+    folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest(monkeypatch)
+    probe.register()
+    registry._patched |= {probe.READY_HOOK, CONTROLLER}
+    assert probe.hook_facts() == {
+        "applied": [probe.READY_HOOK, CONTROLLER],
+        "missing": {probe.LOADED_HOOK: "not applied"},
+    }
+
+
+def broken(*arguments: Any) -> None:
+    raise ValueError("no such thing")
+
+
+def test_a_report_that_cannot_be_built_says_why_and_the_engine_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "build", broken)
+    result: dict[str, Any] = {}
+    probe.after_ready(result, object())
+    (path,) = folder.iterdir()
+    written = json.loads(path.read_text())
+    assert written["errors"] == [{"part": "all", "error": "ValueError: no such thing"}]
+    assert result["configurator_probe"] == written
+
+
+def test_a_required_report_stops_the_engine_after_the_error_is_on_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "build", broken)
+    monkeypatch.setenv("CONFIGURATOR_PROBE_REQUIRED", "1")
+    probe.after_loaded(None, object())
+    with pytest.raises(RuntimeError, match="no such thing"):
+        probe.after_ready({}, object())
+    (path,) = folder.iterdir()
+    assert json.loads(path.read_text())["errors"][0]["error"] == "ValueError: no such thing"
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_a_directory_that_cannot_be_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, required: bool,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    folder.write_text("a file is in the way")
+    monkeypatch.setenv("CONFIGURATOR_PROBE_REQUIRED", "1" if required else "0")
+    one, result = fakes.scheduler(fakes.LlamaForCausalLM()), dict[str, Any]()
+    if required:
+        with pytest.raises(RuntimeError, match="no report"):
+            probe.after_ready(result, one)
+    else:
+        probe.after_ready(result, one)
+        assert result["configurator_probe"]["stage"] == "ready"
+    assert "the report cannot be written" in capsys.readouterr().err
+
+
+def test_without_a_directory_the_report_goes_over_http_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CONFIGURATOR_PROBE_DIR")
+    result: dict[str, Any] = {}
+    probe.after_ready(result, fakes.scheduler(fakes.LlamaForCausalLM()))
+    assert result["configurator_probe"]["stage"] == "ready"
+    assert not folder.exists()
