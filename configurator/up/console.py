@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
@@ -12,7 +13,7 @@ from typing import TextIO
 
 import click
 
-from configurator.up.phases import Step
+from configurator.up.phases import READY, Step
 
 
 class Console:
@@ -75,7 +76,8 @@ class Console:
             self._rewrite(f"[{elapsed:4.0f} s] {parts}{tail}"[:width])
             return
         for name, step in steps.items():
-            if self._steps.get(name) != step.phase:
+            # Readiness is said with the address.
+            if self._steps.get(name) != step.phase and step.phase != READY:
                 self._steps[name] = step.phase
                 self.say(f"{name}: {step.phase}, after {elapsed:.0f} s{tail}")
 
@@ -91,3 +93,18 @@ class Console:
             self._shown = ""
             with self._speaking():
                 self.stream.write("\r\x1b[K")
+
+
+class Saying(io.TextIOBase):
+    """A stream whose lines the console says, for what prints to the standard error."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._line = ""
+
+    def write(self, text: str) -> int:
+        """Say every line that is whole."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._console.say(line)
+        return len(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from configurator.loader import Validators
 from configurator.report.json_report import judgement as as_json
 from configurator.report.terminal import print_judgement
 from configurator.up import dropping
-from configurator.up.console import Console
+from configurator.up.console import Console, Saying
 from configurator.up.engine_python import EnginePython, ask_gpus, ask_python, versions
 from configurator.up.launching import Command, Running, commands_of, start
 from configurator.up.lock import RunLock, left_behind, lock_path, stop_left_behind
@@ -226,7 +227,8 @@ class Session:
         )  # fmt: skip
         for each in waiting:
             self.report.phase(each.command.name, Step("ready"))
-            self.console.say(f"{each.command.name}: ready on {each.command.url}", "green")
+            after = f"after {self.report.elapsed:.0f} s"
+            self.console.say(f"{each.command.name}: ready on {each.command.url} {after}", "green")
 
     def _self_check(self) -> Judgement:
         """The judgement, made beside the loop that looks for signals and deaths."""
@@ -235,7 +237,9 @@ class Session:
 
         def work() -> None:
             try:
-                results.append(self.check(self.deployment, self._targets(), self.report.evidence))
+                with contextlib.redirect_stderr(Saying(self.console)):
+                    found = self.check(self.deployment, self._targets(), self.report.evidence)
+                results.append(found)
             except BaseException as error:  # handed to the main thread below
                 results.append(error)
 

@@ -1,0 +1,85 @@
+"""A stand-in for the engine's Python: `-c CODE`, and `-m sglang.launch_server` from a recording.
+
+FAKE_MODE says how it behaves; several words with commas between. FAKE_MARK marks its processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+HERE = Path(os.environ["FAKE_MARK"])
+MODES = os.environ.get("FAKE_MODE", "healthy").split(",")
+SLEEP = [sys.executable, "-c", "import time; time.sleep(120)"]
+
+
+def main() -> None:
+    """What the interpreter was asked for."""
+    if sys.argv[1] == "-c":
+        if "slow-preflight" in MODES:
+            (HERE / "preflight").touch()
+            time.sleep(120)
+        if "no-sglang" not in MODES:
+            sys.path.append(str(HERE / "site"))
+        code, sys.argv = sys.argv[2], sys.argv[2:]
+        exec(code, {})
+        return
+    serve()
+
+
+def serve() -> None:
+    """Load in phases, then answer what was recorded."""
+    from configurator.demo.server import RecordedServer, _handler, recording
+
+    attempt = len(list(HERE.glob("seen-*.json")))
+    seen = {"argv": sys.argv[1:], "env": dict(os.environ), "pid": os.getpid()}
+    (HERE / f"seen-{attempt}.json").write_text(json.dumps(seen))
+    signal.alarm(100)  # whatever becomes of the test
+    if "ignores-term" in MODES:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "family" in MODES:
+        subprocess.Popen(SLEEP)
+        subprocess.Popen(["/bin/sh", "-c", 'setsid "$@" &', "sh", *SLEEP])
+        time.sleep(0.3)
+    leak_key()
+    print("[2026-11-30 05:23:23] Load weight begin. avail mem=21.94 GB", flush=True)
+    print("Loading safetensors checkpoint shards:  50% Completed | 1/2", end="\r", flush=True)
+    if "dies" in MODES:
+        print("Traceback (most recent call last):\n  File 'x'", file=sys.stderr)
+        print("torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB", file=sys.stderr)
+        sys.exit(7)
+    print("[2026-11-30 05:23:24] Capture target decode CUDA graph begin. bs=[1, 2]", flush=True)
+    if "hangs" in MODES:
+        time.sleep(120)
+    name = "sabotaged" if "sabotaged" in MODES and attempt == 0 else "healthy"
+    recorded = RecordedServer(recording(name))
+    print(recorded.log.read_text(), flush=True)
+    if folder := os.environ.get("CONFIGURATOR_PROBE_DIR"):
+        shutil.copytree(recorded.reports, folder)
+    handler = _handler(recorded)
+    if "slow-check" in MODES:
+        handler.do_POST = lambda self: time.sleep(120)  # type: ignore[method-assign,attr-defined]
+    port = int(sys.argv[sys.argv.index("--port") + 1])
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    if "ends" in MODES:
+        signal.signal(signal.SIGUSR1, lambda *_: os._exit(5))
+    server.serve_forever()
+
+
+def leak_key() -> None:
+    """What the engine does with its key: it writes it into its log."""
+    if "--api-key" in sys.argv:
+        key = sys.argv[sys.argv.index("--api-key") + 1]
+        print(f"server_args=ServerArgs(api_key='{key}')\nargv {sys.argv}", flush=True)
+        print(json.dumps({"launch": f"x --api-key {key}", "odd": key}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
