@@ -12,12 +12,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from configurator.errors import ConfiguratorError
+from configurator.inengine.bundle import DIRECTORY
 from configurator.up import proc
 
 
@@ -158,6 +160,26 @@ def members(group: Group) -> list[proc.Stat]:
     return [stat for stat in proc.of_session(group.pid) if stat.start >= group.start]
 
 
+def strays(record: Record | None) -> list[int]:
+    """Processes that left their session, known by the report directory in their environment.
+
+    A run that ended in order has no groups in its record, and leaves no strays.
+    """
+    if record is None or record.boot != proc.boot_id() or not record.groups:
+        return []
+    mark = f"{DIRECTORY}={record.report}{os.sep}".encode()
+    return [stat.pid for stat in proc.processes() if stat.alive and proc.has_set(stat.pid, mark)]
+
+
+def kill_strays(record: Record | None) -> int:
+    """Kill what `strays` finds; how many there were."""
+    found = strays(record)
+    for pid in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
 def stop_left_behind(
     group: Group, grace_s: float, cancelled: Callable[[], bool] = lambda: False
 ) -> None:
@@ -174,7 +196,5 @@ def stop_left_behind(
 
 def _send(group: Group, signum: signal.Signals) -> None:
     for stat in members(group):
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(stat.pid, signum)
-        except (ProcessLookupError, PermissionError):
-            continue

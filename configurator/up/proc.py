@@ -112,6 +112,15 @@ def name_of(pid: int) -> str:
         return "?"
 
 
+def has_set(pid: int, beginning: bytes) -> bool:
+    """A process was started with a variable that begins so, `NAME=VALUE`."""
+    try:
+        words = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return any(word.startswith(beginning) for word in words)
+
+
 def _listening(port: int) -> set[str]:
     """The sockets in state LISTEN on `port`."""
     found = set()

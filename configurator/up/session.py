@@ -20,7 +20,7 @@ from configurator.up import dropping
 from configurator.up.console import Console, Saying
 from configurator.up.engine_python import EnginePython, ask_gpus, ask_python, versions
 from configurator.up.launching import Command, Running, commands_of, start
-from configurator.up.lock import RunLock, left_behind, lock_path, stop_left_behind
+from configurator.up.lock import RunLock, kill_strays, left_behind, lock_path, stop_left_behind
 from configurator.up.phases import Step
 from configurator.up.preflight import Finding, Host, preflight
 from configurator.up.report import Report
@@ -114,6 +114,8 @@ class Session:
                 "yellow",
             )
             stop_left_behind(group, self.plan.patience.term_s, lambda: self.stop.impatient)
+        if count := kill_strays(lock.before):
+            self.console.say(f"killed {count} more process(es) of the earlier start", "yellow")
         lock.clear()
 
     def _until_end(self, lock: RunLock) -> Ended:

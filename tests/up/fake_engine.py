@@ -65,7 +65,7 @@ def serve() -> None:
         shutil.copytree(recorded.reports, folder)
     handler = _handler(recorded)
     if "slow-check" in MODES:
-        handler.do_POST = lambda self: time.sleep(120)  # type: ignore[method-assign,attr-defined]
+        handler.do_POST = lambda self: time.sleep(120)  # type: ignore[attr-defined]
     port = int(sys.argv[sys.argv.index("--port") + 1])
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     if "ends" in MODES:
