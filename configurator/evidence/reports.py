@@ -18,6 +18,8 @@ from configurator.evidence.report_values import as_dict, as_dicts, as_int, texts
 
 SCHEMA = "configurator/report/1"
 HOOKS_SCHEMA = "configurator/hooks/1"
+KEY = "configurator_probe"
+"""Key of a report in /server_info."""
 # Stages in the order in which a start goes through them.
 _ORDER = {"after_head_sharing": 0, "loaded": 0, "ready": 1}
 _STAGE_IN_NAME = re.compile(r"-(?:early|ready)(?=[-.])")
@@ -82,6 +84,18 @@ def parse_hooks(file: str, data: Any) -> Hooks | None:
         missing=texts(data.get("missing")),
         error=str(data.get("error") or ""),
     )
+
+
+def reports_in(info: Any, file: str = "server_info.json") -> tuple[Report, ...]:
+    """Reports in an answer of /server_info: of the first rank of every replica behind it."""
+    states = as_dict(info).get("internal_states")
+    held = [(f"{file}#/{KEY}", as_dict(info).get(KEY))]
+    held += [
+        (f"{file}#/internal_states/{index}/{KEY}", as_dict(state).get(KEY))
+        for index, state in enumerate(states if isinstance(states, list) else [])
+    ]
+    found = (parse_report(place, data) for place, data in held)
+    return latest(report for report in found if report is not None)
 
 
 def latest(reports: Iterable[Report]) -> tuple[Report, ...]:
