@@ -26,6 +26,7 @@ COMMANDS = {
     "up": "Launch a deployment here, and prove that it is what was asked for.",
     "check": "Prove from evidence what took effect.",
     "probe-bundle": "Write the plugin that reports from inside the engine.",
+    "selftest": "Sabotage real engines and see whether it is noticed.",
     "explain": "Explain a finding's code, a probe or a mechanism.",
     "engine": "Say what each version of the engine knows, and since when.",
     "list": "List what can be named in a profile or on the command line.",

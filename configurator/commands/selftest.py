@@ -1,0 +1,102 @@
+"""`configurator selftest [--engine PYTHON]`"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from configurator.commands.options import format_option, open_library, open_validators
+
+if TYPE_CHECKING:
+    from configurator.selftest.matrix import Matrix
+    from configurator.selftest.runner import Result, Table
+
+
+@click.command("selftest")
+@click.option(
+    "--engine", default=sys.executable, metavar="PYTHON",
+    help="A Python that has SGLang 0.5.23. Default: the one that runs this.",
+)  # fmt: skip
+@click.option(
+    "--only", multiple=True, metavar="NAME", help="Run this case and its healthy twin; repeatable."
+)
+@click.option("--list", "listing", is_flag=True, help="List the cases and run none.")
+@click.option(
+    "--keep", type=click.Path(path_type=Path), metavar="DIR",
+    help="Keep logs, reports and evidence there: a new or empty directory.",
+)  # fmt: skip
+@format_option
+def command(
+    engine: str, only: tuple[str, ...], listing: bool, keep: Path | None, output: str
+) -> int:
+    """Sabotage real engines and see whether it is noticed.
+
+    Starts SGLang on this machine's CPU with tiny models, healthy and sabotaged in every way of
+    the matrix, collects evidence of each server as `check` does, and holds the verdicts against
+    what is true. A case is detected when exactly the verdicts that the sabotage spoils say so; a
+    false alarm is any wrong verdict on a healthy server.
+
+    Ends with `detected N/N, false alarms 0/M` and exit code 0 only then.
+    """
+    from configurator.selftest.matrix import load_matrix
+
+    matrix = load_matrix()
+    if only:
+        matrix = matrix.only(only)
+    if listing:
+        _list(matrix)
+        return 0
+    table = _run(matrix, engine, keep)
+    if output == "json":
+        from configurator.selftest.report import as_json
+
+        click.echo(as_json(table))
+    else:
+        from configurator.selftest.report import print_table
+
+        print_table(table)
+    return table.exit_code
+
+
+def _list(matrix: Matrix) -> None:
+    for test in matrix.tests:
+        kind = "healthy" if test.healthy else f"twin {test.twin}"
+        click.echo(f"{test.name}  [{kind}]\n    {test.about}")
+    click.echo(f"{len(matrix.tests)} tests on {len(matrix.starts())} servers")
+
+
+def _run(matrix: Matrix, python: str, keep: Path | None) -> Table:
+    from configurator.selftest.engine import Launcher, cache_folder, make_models, open_engine
+    from configurator.selftest.runner import run_matrix
+
+    engine = open_engine(Path(shutil.which(python) or python).absolute())
+    models = make_models(engine, cache_folder())
+    validators = open_validators(open_library(()), "probes")
+    with ExitStack() as stack:
+        folder = keep or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="configurator-selftest-"))
+        )
+        launcher = Launcher.prepare(engine, models, folder.absolute())
+        return run_matrix(matrix, launcher, validators, _Progress(len(matrix.tests)))
+
+
+class _Progress:
+    """One line a test, on the standard error."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done = total, 0
+
+    def __call__(self, result: Result) -> None:
+        self.done += 1
+        good = result.outcome in ("clean", "detected")
+        word = click.style(result.outcome, fg="green" if good else "red")
+        name = f"{result.test.name:<32}"
+        click.echo(f"[{self.done:2}/{self.total}] {name} {word} {result.seconds:.0f} s", err=True)
+        for fault in result.faults:
+            click.echo(f"        {fault}", err=True)

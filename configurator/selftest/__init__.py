@@ -1,0 +1,1 @@
+"""The self-test: real engines, healthy and sabotaged, and what is said of them."""

@@ -1,0 +1,304 @@
+"""One engine of the self-test: is it usable, start it, look at it, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configurator.errors import ConfiguratorError
+from configurator.evidence.collect import collect
+from configurator.evidence.model import Evidence
+from configurator.evidence.read import read_evidence
+from configurator.inengine.bundle import DIRECTORY, GROUP, write_bundle
+from configurator.selftest.matrix import Start, View
+
+RIG = Path(__file__).with_name("rig")
+ENGINE_VERSION = "0.5.23"
+"""The release whose ops the stand-ins are written for."""
+PLUGIN = "configurator_sabotage"
+MARK = "CONFIGURATOR_SELFTEST_RUN"
+"""Variable that every process of a server of ours has, to find those that outlive it."""
+
+FLAGS = (
+    "--device", "cpu", "--host", "127.0.0.1", "--max-total-tokens", "4096",
+    "--context-length", "1024", "--max-running-requests", "8", "--grammar-backend", "none",
+    "--enable-metrics", "--decode-log-interval", "10", "--random-seed", "42",
+    "--skip-server-warmup",
+    # The phases' own flags: without AMX the engine resets --attention-backend to one that has
+    # no drafts, and leaves these two.
+    "--prefill-attention-backend", "intel_amx", "--decode-attention-backend", "intel_amx",
+)  # fmt: skip
+ENVIRONMENT = {
+    "SGLANG_USE_CPU_ENGINE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONWARNINGS": "ignore",
+    # A compiled helper would cost 17 s and a C++ compiler on the first request.
+    "TORCHDYNAMO_DISABLE": "1",
+    "OMP_NUM_THREADS": "1",
+}
+_KEPT_LOG_LINES = 12
+_CALL_S = 20.0
+"""Limit of one call over HTTP, in seconds."""
+_GRACE_S = 3.0
+"""How long a server may take to end by itself."""
+_MODELS_VERSION = "1"
+_HOW = "make one: `python -m configurator.selftest.install DIR`, then --engine DIR/bin/python"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A Python that can run the engine on this machine's CPU."""
+
+    python: Path
+    version: str
+
+
+def open_engine(python: Path, limit_s: float = 120) -> Engine:
+    """Check that the engine and torch can be found at an interpreter, without importing them.
+
+    Raises:
+        ConfiguratorError: SLF001 (no interpreter), SLF002 (no engine there), SLF003 (another
+            version than the stand-ins are written for).
+    """
+    code = (
+        "import json; from importlib.metadata import version as v; "
+        "print(json.dumps([v('sglang'), v('torch'), v('transformers')]))"
+    )
+    try:
+        done = subprocess.run(
+            [str(python), "-I", "-c", code],
+            capture_output=True, text=True, timeout=limit_s, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfiguratorError.single("SLF001", f"{python} cannot be run: {error}", _HOW) from None
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise ConfiguratorError.single("SLF002", f"{python} has no engine: {last[0]}", _HOW)
+    version = str(json.loads(done.stdout)[0])
+    if version != ENGINE_VERSION:
+        raise ConfiguratorError.single(
+            "SLF003",
+            f"{python} has SGLang {version}; the stand-ins for a GPU follow {ENGINE_VERSION}",
+            _HOW,
+        )
+    return Engine(python, version)
+
+
+def cache_folder() -> Path:
+    """Where the tiny models are kept between runs."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "configurator" / f"selftest-models-{_MODELS_VERSION}"
+
+
+def make_models(engine: Engine, folder: Path, limit_s: float = 300) -> Path:
+    """The folder with the tiny models, made by the engine's Python if it is not there yet.
+
+    Raises:
+        ConfiguratorError: SLF004, they cannot be made.
+    """
+    if folder.is_dir():
+        return folder
+    fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
+    environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(RIG / "site")}
+    try:
+        fresh.mkdir(parents=True)
+        done = subprocess.run(
+            [str(engine.python), str(RIG / "make_models.py"), str(fresh)],
+            capture_output=True, text=True, timeout=limit_s, check=False, env=environment,
+        )  # fmt: skip
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+            raise ConfiguratorError.single("SLF004", f"the models cannot be made: {last[0]}", _HOW)
+        with contextlib.suppress(OSError):  # another run was faster
+            fresh.rename(folder)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfiguratorError.single(
+            "SLF004", f"the models cannot be made in {folder}: {error}",
+            "set XDG_CACHE_HOME to a folder that you may write to",
+        ) from None  # fmt: skip
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return folder
+
+
+def write_plugins(folder: Path) -> tuple[Path, Path]:
+    """The plugin that spoils and the bundle with the probe, as folders for the engine's path."""
+    sabotage, bundle = folder / "sabotage", folder / "bundle"
+    info = sabotage / f"{PLUGIN}-1.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(RIG / "sabotage" / f"{PLUGIN}.py", sabotage)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PLUGIN}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{PLUGIN} = {PLUGIN}:register\n")
+    write_bundle(bundle)
+    return sabotage, bundle
+
+
+@dataclass
+class Server:
+    """A server that was started."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes]
+    start: Start
+    mark: str
+    began: float = field(default_factory=time.monotonic)
+    views: int = 0
+
+    @property
+    def log(self) -> Path:
+        """Its log."""
+        return self.folder / "server.log"
+
+    def look(self, view: View) -> Evidence:
+        """Collect evidence as the view says, and read it back."""
+        self.views += 1
+        kept = self.folder / f"evidence-{self.views}"
+        left = self.start.limit_s - (time.monotonic() - self.began)
+        collect(
+            {0: f"http://127.0.0.1:{self.port}"},
+            kept,
+            level=view.level,
+            passive=view.passive,
+            concurrency=view.concurrency,
+            logs={} if view.log == "missing" else {0: self._log_as(view)},
+            reports={0: self.folder / "reports"},
+            pids={0: self.process.pid},
+            timeout_s=_CALL_S,
+            wait_s=max(left, 0.0),
+        )
+        return read_evidence(kept)
+
+    def _log_as(self, view: View) -> Path:
+        """The log, or what is left of it after it was rotated: its last lines."""
+        if view.log == "whole":
+            return self.log
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        rotated = self.folder / f"rotated-{self.views}.log"
+        rotated.write_text("".join(lines[-_KEPT_LOG_LINES:]), encoding="utf-8")
+        return rotated
+
+    def stop(self) -> None:
+        """End every process of the server; those that left its group are found by their mark."""
+        _signal(self.process.pid, signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE_S
+        while time.monotonic() < deadline and _marked(self.mark):
+            self.process.poll()
+            time.sleep(0.1)
+        _signal(self.process.pid, signal.SIGKILL)
+        for _ in range(50):
+            left = _marked(self.mark)
+            self.process.poll()
+            if not left:
+                break
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+
+
+def _signal(group: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(group, number)
+
+
+def _marked(mark: str) -> list[int]:
+    """Processes that were started with the mark in their environment and still run."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Starts servers of one engine, one after another."""
+
+    engine: Engine
+    models: Path
+    folder: Path
+    """Scratch; every server gets a folder of its own in it."""
+    sabotage: Path
+    bundle: Path
+
+    @classmethod
+    def prepare(cls, engine: Engine, models: Path, folder: Path) -> Launcher:
+        """A launcher with its plugins written."""
+        sabotage, bundle = write_plugins(folder / "plugins")
+        return cls(engine, models, folder, sabotage, bundle)
+
+    def command(self, start: Start, port: int) -> list[str]:
+        """The words of the launch."""
+        model = str(self.models / start.model)
+        flags = [flag.replace("MODELS/", f"{self.models}/") for flag in start.flags]
+        module = [str(self.engine.python), "-m", "sglang.launch_server"]
+        return [*module, "--model-path", model, *FLAGS, "--port", str(port), *flags]
+
+    def environment(self, start: Start, reports: Path, mark: str) -> dict[str, str]:
+        """The environment of the launch: ours without anything that the engine would read."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SGLANG_", "SGL_", "CONFIGURATOR_", "PYTHON", "CUDA_"))
+        }
+        path = [self.sabotage, *([self.bundle] if start.probe else []), RIG / "site"]
+        return {
+            **inherited,
+            **ENVIRONMENT,
+            "PYTHONPATH": os.pathsep.join(map(str, path)),
+            DIRECTORY: str(reports),
+            "CONFIGURATOR_SABOTAGE": start.sabotage,
+            "CONFIGURATOR_SABOTAGE_RANK": start.rank,
+            MARK: mark,
+            **dict(start.env),
+        }
+
+    @contextlib.contextmanager
+    def server(self, name: str, start: Start) -> Iterator[Server]:
+        """A server in a folder by that name, for as long as the context lasts."""
+        folder = self.folder / name
+        (folder / "reports").mkdir(parents=True)
+        mark = uuid.uuid4().hex
+        with _port(start) as port, (folder / "server.log").open("wb") as log:
+            process = subprocess.Popen(
+                self.command(start, port),
+                env=self.environment(start, folder / "reports", mark),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                cwd=folder, start_new_session=True,
+            )  # fmt: skip
+            server = Server(folder, port, process, start, mark)
+            try:
+                yield server
+            finally:
+                server.stop()
+
+
+@contextlib.contextmanager
+def _port(start: Start) -> Iterator[int]:
+    """A port that is free; or one on which a stranger listens who never answers."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        if start.port == "taken":
+            held.listen(1)
+            yield port
+            return
+    yield port
