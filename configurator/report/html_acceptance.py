@@ -21,6 +21,8 @@ _BIN = 0.25
 _MOST_STEPS = 10**15
 LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 50.0, 46.0
 WIDTH, HEIGHT = 400.0, 250.0
+_LABEL = 20.0
+"""Half the width of a label."""
 _TALL = HEIGHT - TOP - BOTTOM
 _MOST_REQUESTS = 24
 
@@ -36,16 +38,9 @@ class Bar:
     label: str
     """Share, over the bar."""
     title: str
-
-    @property
-    def anchor(self) -> str:
-        """Over a broad bar the label stands left, so that no line runs through it."""
-        return "start" if self.width > 90 else "middle"
-
-    @property
-    def label_x(self) -> float:
-        """Where the label stands."""
-        return round(self.x + (4 if self.anchor == "start" else self.width / 2), 1)
+    label_x: float
+    anchor: str
+    """`middle`, or `end` where a line would run through the label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,17 +253,22 @@ def _picture(
         Tick(round(HEIGHT - BOTTOM - _TALL * part / 4, 1), f"{25 * part} %") for part in range(5)
     )
     lines = tuple(_lines([("mean", mean), *near.items()], axis))
-    return (tuple(_bars(bars, step, axis)), axis.ticks(), y_ticks, lines), far
+    return (tuple(_bars(bars, step, axis, lines)), axis.ticks(), y_ticks, lines), far
 
 
-def _bars(bars: list[tuple[float, int]], step: float, axis: _Axis) -> Iterator[Bar]:
+def _bars(
+    bars: list[tuple[float, int]], step: float, axis: _Axis, lines: tuple[Line, ...]
+) -> Iterator[Bar]:
     total = sum(count for _, count in bars)
     for middle, count in bars:
         tall = round(_TALL * count / total, 1)
         left, width = axis.at(middle - step * 0.42), round(step * 0.84 * axis.scale, 1)
         title = f"{middle:g}: {count} of {total}"
         top = round(HEIGHT - BOTTOM - tall, 1)
-        yield Bar(left, top, width, tall, _share(count / total), title)
+        at = axis.at(middle)
+        crossing = [line.x for line in lines if abs(line.x - at) < _LABEL]
+        place, anchor = (min(crossing) - 5, "end") if crossing else (at, "middle")
+        yield Bar(left, top, width, tall, _share(count / total), title, round(place, 1), anchor)
 
 
 def _lines(named: list[tuple[str, float]], axis: _Axis) -> Iterator[Line]:

@@ -23,7 +23,9 @@ class Variable:
     name: str
     value: str
     state: str
-    """`declared`, `not declared`, `ignored`, or empty: not one of the engine's own."""
+    """`declared`, `not declared`, `refuted`, or empty: not one of the engine's own."""
+    refutes: str = ""
+    """The mechanism or invariant that its value or its name refutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +43,16 @@ def environments(
     verdicts: Iterable[Verdict],
     catalogues: Mapping[int, Catalogue | None],
 ) -> list[Environment]:
-    """One for each set of replicas with the same variables, those that are ignored first."""
-    ignored = {
-        (seen.replica, seen.subject)
-        for verdict in verdicts
-        if verdict.answer is Answer.REFUTED
-        for seen in verdict.evidence
-        if seen.source == "environment"
-    }
+    """One for each set of replicas with the same variables, those that refute something first."""
+    refuting: dict[int, dict[str, str]] = {}
+    for verdict in verdicts:
+        for seen in verdict.evidence if verdict.answer is Answer.REFUTED else ():
+            if seen.source == "environment" and seen.rung is verdict.rung:
+                refuting.setdefault(seen.replica or 0, {})[seen.subject] = verdict.mechanism
     alike: dict[tuple[tuple[Variable, ...], str], list[int]] = {}
     for replica in replicas:
-        named = {subject for index, subject in ignored if index in (None, replica.index)}
         catalogue = catalogues.get(replica.index)
-        variables = tuple(_variables(replica, named, catalogue))
+        variables = tuple(_variables(replica, refuting.get(replica.index, {}), catalogue))
         if variables:
             source = f"the catalogue of {catalogue.version}" if catalogue else (
                 "the in-engine report" if replica.reports else ""
@@ -67,7 +66,7 @@ def environments(
 
 
 def _variables(
-    replica: Replica, ignored: set[str], catalogue: Catalogue | None
+    replica: Replica, refuting: dict[str, str], catalogue: Catalogue | None
 ) -> list[Variable]:  # fmt: skip
     values: dict[str, str] = {}
     undeclared = {name for report in replica.reports for name in report.env_undeclared}
@@ -82,13 +81,13 @@ def _variables(
     found = []
     for name, value in values.items():
         state = ""
-        if name in ignored:
-            state = "ignored"
+        if name in refuting:
+            state = "refuted"
         elif name.startswith(_OF_THE_ENGINE) and known:
             told = catalogue.knows_env(name) if catalogue else name not in undeclared
             state = "declared" if told else "not declared"
-        found.append(Variable(clean(name, 120), value, state))
-    order = ("ignored", "not declared", "declared", "")
+        found.append(Variable(clean(name, 120), value, state, refuting.get(name, "")))
+    order = ("refuted", "not declared", "declared", "")
     return sorted(found, key=lambda v: (order.index(v.state), natural(v.name)))
 
 

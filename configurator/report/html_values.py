@@ -67,7 +67,8 @@ def tables(
         for verdict in verdicts
         if verdict.answer is Answer.REFUTED
         for seen in verdict.evidence
-        if seen.source == "server_info"
+        # What lies below the rung of the verdict was seen too, but does not decide it.
+        if seen.source == "server_info" and seen.rung is verdict.rung
     }
     alike: dict[tuple[Row, ...], list[int]] = {}
     for replica in replicas:
@@ -83,13 +84,16 @@ def _rows(
     replica: Replica, refuted: set[str], catalogue: Catalogue | None, deployment: Deployment | None
 ) -> tuple[Row, ...]:
     info = replica.server_info or replica.server_info_startup
-    wanted: dict[str, list[Any]] = {}
-    for name, value in [*replica.requested.items(), *_of_profile(deployment)]:
-        wanted.setdefault(_field(name, info or {}, catalogue), []).append(value)
+    wanted: dict[str, dict[str, Any]] = {}
+    for who, arguments in (
+        ("command", replica.requested.items()), ("profile", _of_profile(deployment))
+    ):  # fmt: skip
+        for name, value in arguments:
+            wanted.setdefault(_field(name, info or {}, catalogue), {})[who] = value
     built = {name: _built(replica.reports, look) for name, look in _BUILT.items()}
     fields = [name for name in built if info is not None and name in info]
     rows = [
-        _row(name, wanted.get(name, []), info, built.get(name, []), refuted, catalogue)
+        _row(name, wanted.get(name, {}), info, built.get(name, []), refuted, catalogue)
         for name in dict.fromkeys([*wanted, *fields])
     ]
     rows += [
@@ -125,10 +129,12 @@ def _field(name: str, info: dict[str, Any], catalogue: Catalogue | None) -> str:
 
 
 def _row(
-    name: str, wanted: list[Any], info: dict[str, Any] | None,
+    name: str, wanted: dict[str, Any], info: dict[str, Any] | None,
     built: list[tuple[str, list[int | None]]], refuted: set[str], catalogue: Catalogue | None,
 ) -> Row:  # fmt: skip
-    asked = list(dict.fromkeys(shown(value, name, _WORDS) for value in wanted))
+    asked = {who: shown(value, name, _WORDS) for who, value in wanted.items()}
+    first, last = next(iter(asked.values()), ""), next(reversed(asked.values()), "")
+    agree = _same(first, last)
     known = info is not None and name in info
     resolved = shown(info[name], name, _WORDS) if info is not None and known else ""
     texts = [text for text, _ in built]
@@ -139,11 +145,10 @@ def _row(
         mark = "differs"
     elif not known and not built:
         mark = "not shown"
-    elif any(not _same(text, resolved) for text in asked if known) or (
-        len(asked) > 1 and not _same(asked[0], asked[1])
-    ):
+    elif not agree or (known and any(not _same(text, resolved) for text in asked.values())):
         mark = "reads differently"
-    return Row(name, "; ".join(asked), resolved, _cell(built), mark)
+    told = first if agree else "; ".join(f"{who}: {text}" for who, text in asked.items())
+    return Row(name, told, resolved, _cell(built), mark)
 
 
 def _contradicts(
