@@ -285,6 +285,8 @@ class Replica:
     exchanges: tuple[Exchange, ...] = ()
     reports: tuple[Report, ...] = ()
     traces: tuple[Trace, ...] = ()
+    hooks: tuple[Hooks, ...] = ()
+    """What the engine's processes say of the probe's hooks; (): none says anything."""
 
     @property
     def version(self) -> str | None:
