@@ -46,7 +46,8 @@ _IN_ADDRESS = re.compile(r"://[^/@\s]+@")
 _COMPARED_BYTES = 4 << 30
 _BLOCK_BYTES = 16 << 20
 _BLOCKS = 32
-_COMPARING_SECONDS = 0.7
+# Two reports a start share the two seconds that the probe may take; the early one looks at a block.
+_COMPARING_SECONDS = {"ready": 1.2}
 
 _last: dict[str, Any] | None = None
 _hooks: dict[str, Any] = {"registered": [], "missing": {}}
@@ -55,8 +56,9 @@ _hooks: dict[str, Any] = {"registered": [], "missing": {}}
 class Run:
     """One report in the making: what failed, and which storages were seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, stage: str = "ready") -> None:
         self.start = time.perf_counter()
+        self.comparing_seconds = _COMPARING_SECONDS.get(stage, 0)
         self.errors: list[dict[str, str]] = []
         self.storages: dict[Any, str] = {}
         self.counted: set[str] = set()
@@ -209,7 +211,7 @@ def same_bytes(run: Run, ours: Any, theirs: Any) -> tuple[bool | None, str]:
     if sampled:
         starts = starts[:: max(1, len(starts) // _BLOCKS)]
     for count, start in enumerate(starts):
-        if count and time.perf_counter() - run.start > _COMPARING_SECONDS:
+        if count and time.perf_counter() - run.start > run.comparing_seconds:
             return True, f"sample of {count * block} of {rows} rows"
         pair = [tensor.detach()[start : start + block].contiguous() for tensor in (ours, theirs)]
         if not torch.equal(pair[0].view(torch.uint8), pair[1].view(torch.uint8)):
@@ -523,7 +525,7 @@ def hook_facts() -> dict[str, Any]:
 
 def build(scheduler: Any, stage: str) -> dict[str, Any]:
     """The report of this rank; a part that fails holds its error, and the others stay."""
-    run = Run()
+    run = Run(stage)
     report: dict[str, Any] = {
         "schema": SCHEMA,
         "stage": stage,

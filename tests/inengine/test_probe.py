@@ -197,9 +197,11 @@ def test_large_heads_compare_a_sample_and_say_so(monkeypatch: pytest.MonkeyPatch
 
 def test_comparing_stops_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_BLOCK_BYTES", 2)
-    monkeypatch.setattr(probe, "_COMPARING_SECONDS", -1)
     ours = Tensor(1, 2, 3)
-    assert probe.same_bytes(probe.Run(), ours, ours.copy()) == (True, "sample of 1 of 3 rows")
+    assert probe.same_bytes(probe.Run("ready"), ours, ours.copy()) == (True, "all")
+    early = probe.Run("loaded")
+    assert probe.same_bytes(early, ours, ours.copy()) == (True, "sample of 1 of 3 rows")
+    assert probe.same_bytes(early, ours, Tensor(9, 2, 3)) == (False, "all")
 
 
 def moe(runner: Any, **held: Any) -> fakes.FusedMoE:
