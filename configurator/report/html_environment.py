@@ -14,6 +14,7 @@ from configurator.verdicts import Answer, Verdict
 _OF_THE_ENGINE = ("SGLANG_", "SGL_")
 _MOST_RANKS = 65_536
 _LONGEST = 240
+_MOST_REMARKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,11 @@ class Variable:
     name: str
     value: str
     state: str
-    """`declared`, `not declared`, `refuted`, or empty: not one of the engine's own."""
+    """`declared`, `renamed`, `not declared`, `refuted`, or empty: not one of the engine's own."""
     refutes: str = ""
     """The mechanism or invariant that its value or its name refutes."""
+    renamed: str = ""
+    """Its new name, where it is an old one that still has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,11 @@ def _variables(
 ) -> list[Variable]:  # fmt: skip
     values: dict[str, str] = {}
     undeclared = {name for report in replica.reports for name in report.env_undeclared}
-    for name in undeclared:
-        values[name] = "(value not kept)"
+    values |= dict.fromkeys(undeclared, "(value not kept)")
+    renamed: dict[str, str] = {}
+    for report in replica.reports:
+        renamed |= report.env_renamed
+        values |= {k: shown(v, k, _LONGEST) for k, v in report.env_declared.items()}
     for variables in _states(replica):
         for name, value in variables.items():
             values[str(name)] = shown(value, str(name), _LONGEST)
@@ -86,8 +92,17 @@ def _variables(
         elif name.startswith(_OF_THE_ENGINE) and known:
             told = catalogue.knows_env(name) if catalogue else name not in undeclared
             state = "declared" if told else "not declared"
-        found.append(Variable(clean(name, 120), value, state, refuting.get(name, "")))
-    order = ("refuted", "not declared", "declared", "")
+            state = "renamed" if name in renamed else state
+        found.append(
+            Variable(
+                clean(name, 120),
+                value,
+                state,
+                refuting.get(name, ""),
+                clean(renamed.get(name, ""), 120),
+            )
+        )
+    order = ("refuted", "renamed", "not declared", "declared", "")
     return sorted(found, key=lambda v: (order.index(v.state), natural(v.name)))
 
 
@@ -140,6 +155,7 @@ def _missing(replica: Replica) -> Iterator[str]:
         yield "no in-engine report, so what was built is known only from the outside"
     elif silent := _silent_ranks(replica):
         yield f"no in-engine report of rank {numbers(silent)}"
+    yield from _not_reported(replica)
     if not replica.exchanges:
         yield "no request was sent or kept"
     if not replica.traces:
@@ -148,6 +164,22 @@ def _missing(replica: Replica) -> Iterator[str]:
         yield "the environment of the engine's process is not known"
     if not replica.command and not replica.requested:
         yield "the launch command is not known"
+
+
+def _not_reported(replica: Replica) -> Iterator[str]:
+    """What the probe in the engine says that it could not see; equal words once."""
+    told: dict[str, set[int]] = {}
+    for report in replica.reports:
+        for what, why in (*report.hooks_missing.items(), *report.errors.items()):
+            ranks = told.setdefault(f"not in the in-engine report: {what} ({why})", set())
+            ranks |= {report.rank} if report.rank is not None else set()
+    for hooks in replica.hooks:
+        for what, why in hooks.missing.items():
+            told.setdefault(f"hook of the in-engine probe not applied: {what} ({why})", set())
+        if hooks.error:
+            told.setdefault(f"the in-engine probe failed: {hooks.error}", set())
+    for text, ranks in list(told.items())[:_MOST_REMARKS]:
+        yield clean(text) + (f", ranks {numbers(ranks)}" if len(ranks) > 1 else "")
 
 
 def _silent_ranks(replica: Replica) -> list[int]:

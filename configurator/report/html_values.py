@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from configurator.deployment import Deployment
 from configurator.engine.catalogue import Catalogue
-from configurator.evidence.model import Head, ModelReport, Replica, Report
+from configurator.evidence.model import Replica
+from configurator.report.html_built import FACTS, MAY_DIFFER, OF_FIELDS, by_rank
 from configurator.report.html_text import natural, numbers, shown
 from configurator.verdicts import Answer, Verdict
 
 Mark = Literal["refuted", "differs", "reads differently", "not shown", "same"]
 _ORDER: tuple[Mark, ...] = ("refuted", "differs", "reads differently", "not shown", "same")
 _WORDS = 200
-_MOST_DRAFTS = 4
+_MOST_VALUES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def _rows(
     ):  # fmt: skip
         for name, value in arguments:
             wanted.setdefault(_field(name, info or {}, catalogue), {})[who] = value
-    built = {name: _built(replica.reports, look) for name, look in _BUILT.items()}
+    built = {name: by_rank(replica.reports, look) for name, look in OF_FIELDS.items()}
     fields = [name for name in built if info is not None and name in info]
     rows = [
         _row(name, wanted.get(name, {}), info, built.get(name, []), refuted, catalogue)
@@ -100,7 +101,7 @@ def _rows(
         _fact(name, values)
         for name, values in (
             *((name, built[name]) for name in built if name not in fields and name not in wanted),
-            *((name, _built(replica.reports, look)) for name, look in _FACTS.items()),
+            *((name, by_rank(replica.reports, look)) for name, look in FACTS.items()),
         )
         if values
     ]
@@ -165,13 +166,16 @@ def _contradicts(
 
 
 def _fact(name: str, built: list[tuple[str, list[int | None]]]) -> Row:
-    return Row(name, "", "", _cell(built), "differs" if len(built) > 1 else "same")
+    differs = len(built) > 1 and name not in MAY_DIFFER
+    return Row(name, "", "", _cell(built), "differs" if differs else "same")
 
 
 def _cell(built: list[tuple[str, list[int | None]]]) -> str:
     if len(built) == 1:
         return built[0][0]
-    return "; ".join(f"{text} ({_ranks(ranks)})" for text, ranks in built)
+    more = len(built) - _MOST_VALUES
+    told = "; ".join(f"{text} ({_ranks(ranks)})" for text, ranks in built[:_MOST_VALUES])
+    return told + (f"; and {more} other values" if more > 0 else "")
 
 
 def _ranks(ranks: list[int | None]) -> str:
@@ -187,99 +191,3 @@ def _same(left: str, right: str) -> bool:
         return math.isclose(float(left), float(right), rel_tol=1e-9)
     except ValueError:
         return False
-
-
-def _built(
-    reports: Iterable[Report], look: Callable[[Report], str]
-) -> list[tuple[str, list[int | None]]]:
-    """What the ranks report, and which of them; nothing where none says anything."""
-    found: dict[str, list[int | None]] = {}
-    for report in reports:
-        text = look(report)
-        if text:
-            found.setdefault(text, []).append(report.rank)
-    return list(found.items())
-
-
-def _of_target(look: Callable[[ModelReport], str]) -> Callable[[Report], str]:
-    return lambda report: look(report.target) if report.target is not None else ""
-
-
-def _of_drafts(look: Callable[[ModelReport, Report], str]) -> Callable[[Report], str]:
-    def every(report: Report) -> str:
-        texts = dict.fromkeys(look(draft, report) for draft in report.drafts[:_MOST_DRAFTS])
-        return "; ".join(text for text in texts if text)
-
-    return every
-
-
-def _text(value: object) -> str:
-    return "" if value is None or value == "" else shown(value, longest=_WORDS)
-
-
-def _runners(model: ModelReport) -> str:
-    """`humming (12 layers), triton (3 layers: 3, 7, 9)`."""
-    layers: dict[str, list[str]] = {}
-    for layer in model.moe_layers:
-        layers.setdefault(layer.runner or "not known", []).append(layer.name)
-    if len(layers) <= 1:
-        return shown(next(iter(layers), ""), longest=_WORDS)
-    parts = []
-    for runner, names in sorted(layers.items(), key=lambda item: (-len(item[1]), item[0])):
-        listed = ", ".join(names[:4]) + (" and more" if len(names) > 4 else "")
-        parts.append(f"{runner} ({len(names)} of {len(model.moe_layers)} layers: {listed})")
-    return shown(", ".join(parts), longest=2 * _WORDS)
-
-
-def _head(head: Head | None) -> str:
-    if head is None:
-        return ""
-    applied = {True: "applied", False: "not applied", None: ""}[head.quant_method_applied]
-    scales = f"scales {', '.join(sorted(head.scales))}" if head.scales else "no scale"
-    shape = " by ".join(map(str, head.shape))
-    method = " ".join(part for part in (head.quant_method, applied) if part)
-    return shown(", ".join(p for p in (head.dtype, shape, method, scales) if p), longest=_WORDS)
-
-
-def _sharing(draft: ModelReport, _report: Report) -> str:
-    sharing = draft.sharing
-    if sharing is None:
-        return ""
-    if sharing.same_module:
-        return "the target's module itself"
-    parts = [
-        f"{word}: {'same' if value else 'its own'}"
-        for word, value in (("weight", sharing.same_weight), ("scales", sharing.same_scales))
-        if value is not None
-    ]
-    if sharing.same_content is not None and not sharing.same_weight:
-        parts.append(f"content: {'equal' if sharing.same_content else 'other'}")
-    return ", ".join(parts)
-
-
-def _graphs(model: ModelReport) -> str:
-    sizes = model.graph_batch_sizes
-    if sizes is None:
-        return ""
-    return shown(numbers(sizes), longest=_WORDS) if sizes else "none captured"
-
-
-_BUILT: dict[str, Callable[[Report], str]] = {
-    "moe_runner_backend": _of_target(_runners),
-    "kv_cache_dtype": _of_target(lambda model: _text(model.kv_cache_dtype)),
-    "decode_attention_backend": _of_target(lambda model: _text(model.decode_attention)),
-    "prefill_attention_backend": _of_target(lambda model: _text(model.prefill_attention)),
-    "quantization": _of_target(lambda model: _text(model.quantization)),
-    "speculative_algorithm": _of_drafts(lambda draft, _: _text(f"draft {draft.model_class}")),
-}
-"""What the in-engine report says of fields of /server_info."""
-_FACTS: dict[str, Callable[[Report], str]] = {
-    "model class": _of_target(lambda model: _text(model.model_class)),
-    "LM head": _of_target(lambda model: _head(model.head)),
-    "decode graphs, batch sizes": _of_target(_graphs),
-    "draft: LM head": _of_drafts(lambda draft, _: _head(draft.head)),
-    "draft: LM head against target": _of_drafts(_sharing),
-    "draft: MoE runner": _of_drafts(lambda draft, _: _runners(draft)),
-    "draft: graphs, batch sizes": _of_drafts(lambda draft, _: _graphs(draft)),
-}
-"""What only the in-engine report says."""

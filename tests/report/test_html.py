@@ -19,6 +19,8 @@ from configurator.evidence.model import (
     Evidence,
     Exchange,
     Head,
+    Hooks,
+    Megakernel,
     ModelReport,
     MoeLayer,
     Replica,
@@ -230,7 +232,7 @@ def test_requested_resolved_and_built_stand_beside_each_other(validators: Valida
     assert rows["kv_cache_dtype"] == ["", "auto", "bfloat16", "= same"]
     head = rows["LM head"][2]
     assert head.startswith("float8_e4m3fn, 512 by 256, Fp8HeadStub applied, scales weight_scale")
-    assert rows["draft: LM head against target"][2] == "weight: same, scales: its own"
+    assert rows["draft: LM head against target"][2] == ("the target's weight without its scales")
 
 
 def test_an_argument_that_was_resolved_to_something_else_is_refuted(
@@ -480,6 +482,40 @@ def test_variables_are_held_against_the_registry(validators: Validators) -> None
     assert rows["SGLANG_SIMULATE_ACC_LEN"] == ["3", "✗ refutes no-simulated-acceptance"]
     assert rows["SGLANG_ENABLE_TORCH_COMPILE"] == ["0", "✓ declared"]
     assert rows["OMP_NUM_THREADS"] == ["1", "not one of the engine"]
+
+
+def test_what_the_probe_in_the_engine_could_not_see_is_said(validators: Validators) -> None:
+    seen = ModelReport(
+        "Target", False, kv_cache_dtype="auto", kv_pool_dtype="float8_e4m3fn",
+        weight_bytes={"head": 2_000_000_000, "experts": 0, "counted_before": 7},
+        megakernel=Megakernel("Mega", (1, 2), graphs=(1, 2, 4), covered=(1,)),
+    )  # fmt: skip
+    reports = tuple(
+        Report(
+            f"r{rank}.json",
+            rank,
+            "ready",
+            seen,
+            hooks_missing={"sampler": "no such class"},
+            env_renamed={"SGLANG_OLD": "SGLANG_NEW"},
+            env_declared={"SGLANG_OLD": "1"},
+            versions={"torch": "2.9"},
+        )
+        for rank in range(2)
+    )
+    hooks = (Hooks("hooks-1.json", 1, missing={"graphs": "too old"}),)
+    info = {"version": "0.5.23", "kv_cache_dtype": "auto"}
+    replica = Replica(0, READY, server_info=info, reports=reports, hooks=hooks)
+    shown = Page(rendered(of(replica), validators, ["lm-head-shared"]))
+    unlooked = [e.text for e in shown.all("li", inside="footer")]
+    assert "Not in the in-engine report: sampler (no such class), ranks 0-1." in unlooked
+    assert "Hook of the in-engine probe not applied: graphs (too old)." in unlooked
+    rows = shown.table("values")
+    assert rows["kv_cache_dtype"] == ["", "auto", "float8_e4m3fn", "= same"]
+    assert rows["megakernel"][2] == "Mega, widths 1-2, 1 of 3 decode graphs covered"
+    assert rows["weights"][2] == "2.00 GB: head 2.00 GB"
+    assert rows["software"][2] == "torch 2.9"
+    assert shown.table("environment")["SGLANG_OLD"] == ["1", "≈ renamed to SGLANG_NEW"]
 
 
 def test_phases_of_the_log_have_their_times(validators: Validators) -> None:
