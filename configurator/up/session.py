@@ -223,14 +223,14 @@ class Session:
                 f"{command.name}: started, process group {each.popen.pid}, log {each.log.path}"
             )
         waiting = [each for each in started if each.command.answers]
-        wait_ready(
+        took = wait_ready(
             waiting, self.deployment.profile.startup.timeout_s, self.stop, self.console,
             self.plan.silence_s,
         )  # fmt: skip
         for each in waiting:
             self.report.phase(each.command.name, Step("ready"))
-            after = f"after {self.report.elapsed:.0f} s"
-            self.console.say(f"{each.command.name}: ready on {each.command.url} {after}", "green")
+            where = f"{each.command.name}: ready on {each.command.url}"
+            self.console.say(f"{where} after {took:.0f} s", "green")
 
     def _self_check(self) -> Judgement:
         """The judgement, made beside the loop that looks for signals and deaths."""

@@ -92,8 +92,8 @@ def cpu_ticks(running: Running) -> int:
 def wait_ready(
     running: Sequence[Running], timeout_s: float, stop: Stop, console: Console,
     silence_s: float = SILENCE_S,
-) -> None:  # fmt: skip
-    """Wait until every process that listens is ready.
+) -> float:  # fmt: skip
+    """Wait until every process that listens is ready; the seconds it took.
 
     Raises:
         Ended: one ended, the time is over, or somebody asked for the end.
@@ -110,7 +110,7 @@ def wait_ready(
             console.progress(steps, elapsed, running[-1].log.last)
             raise_if_over(running, stop, "before it was ready")
             if all(health.ready for health in asked.values()):
-                return
+                return elapsed
             if elapsed >= timeout_s:
                 raise Ended(1, *_late(running, asked, timeout_s))
             for each in running:

@@ -1,0 +1,75 @@
+"""What the engine's Python and nvidia-smi say, and programs that do not answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from configurator.up.engine_python import (
+    EnginePython,
+    Gpu,
+    ask,
+    ask_python,
+    parse_gpus,
+    versions,
+)
+from configurator.up.signals import Stop
+
+
+def test_gpus_whose_memory_is_not_told() -> None:
+    text = "NVIDIA GB10, [N/A], 12.1, 580.95\nNVIDIA H200, 143771 MiB, 9.0, 570.1\n"
+    assert parse_gpus(text) == (
+        Gpu("NVIDIA GB10", "[N/A]", "sm_121", "580.95"),
+        Gpu("NVIDIA H200", "143771 MiB", "sm_90", "570.1"),
+    )
+    assert parse_gpus("NVIDIA T, [N/A], [N/A], 1\nnoise\n") == (Gpu("NVIDIA T", "[N/A]", "", "1"),)
+
+
+def test_an_interpreter_says_what_it_has(tmp_path: Path) -> None:
+    info = tmp_path / "Some_Thing-3.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Some_Thing\nVersion: 3\n")
+    (info / "entry_points.txt").write_text("[sglang.srt.plugins]\nmine = a:b\n")
+    found = ask_python(sys.executable, {**os.environ, "PYTHONPATH": str(tmp_path)}, Stop())
+    assert found.error == ""
+    assert found.version == ".".join(map(str, sys.version_info[:3]))
+    assert found.packages["some-thing"] == "3"
+    assert "mine" in found.plugins
+
+
+def test_interpreters_that_do_not_answer() -> None:
+    assert ask_python("/no/such/python", {}, Stop()).error == "No such file or directory"
+    assert ask_python("/bin/false", {}, Stop()).error == "exit code 1"
+
+
+def test_a_program_that_hangs_is_killed() -> None:
+    began = time.monotonic()
+    assert ask(["sleep", "30"], None, Stop(), 0.4) == (124, "", "no answer within 0.4 s")
+    assert time.monotonic() - began < 5
+
+
+def test_a_signal_ends_the_asking() -> None:
+    with Stop() as stop:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        began = time.monotonic()
+        assert ask(["sleep", "30"], None, stop, 20)[2] == "stopped"
+        assert time.monotonic() - began < 5
+    assert stop.signal is signal.SIGTERM
+
+
+def test_the_lock_of_versions() -> None:
+    engine = EnginePython("3.12.3", "/venv/python", {"torch": "2.9", "sglang": "0.5.23"})
+    gpus = (Gpu("NVIDIA H200", "1", "sm_90", "570.1"),) * 2
+    found = versions(engine, gpus, "image@sha256:1", "sglang 0.5.23")
+    assert found["engine"] == {"wanted": "sglang 0.5.23", "found": "0.5.23"}
+    assert found["packages"] == {"sglang": "0.5.23", "torch": "2.9"}
+    assert (found["gpus"], found["driver"]) == (["NVIDIA H200"] * 2, "570.1")
+    assert found["image"] == "image@sha256:1"
+    host = found["host"]
+    assert isinstance(host, dict)
+    assert host["kernel"] == os.uname().release
+    assert versions(EnginePython(), None, None, "x")["driver"] is None

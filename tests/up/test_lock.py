@@ -1,0 +1,150 @@
+"""The lock and its record: who runs, what was left behind, and whom never to kill."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from configurator.errors import ConfiguratorError
+from configurator.up import proc
+from configurator.up.lock import (
+    Group,
+    Record,
+    RunLock,
+    kill_strays,
+    left_behind,
+    lock_path,
+    members,
+    stop_left_behind,
+    strays,
+)
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(SLEEP, start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+def start_of(process: subprocess.Popen[bytes]) -> int:
+    stat = proc.read_stat(process.pid)
+    assert stat is not None
+    return stat.start
+
+
+def record(*groups: Group, boot: str | None = None, report: str = "/report") -> Record:
+    return Record(1, "now", report, proc.boot_id() if boot is None else boot, groups)
+
+
+def test_the_second_to_lock_hears_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "up.lock"
+    with RunLock(path) as first:
+        first.describe(Path("/some/report"))
+        with pytest.raises(ConfiguratorError) as caught, RunLock(path):
+            pass
+        assert caught.value.problems[0].code == "RUN001"
+        assert f"process {os.getpid()}" in str(caught.value)
+        assert "/some/report" in str(caught.value)
+    with RunLock(path) as second:
+        assert second.before is not None
+        assert second.before.report == "/some/report"
+        assert second.before.groups == ()
+
+
+def test_groups_are_on_record_until_they_are_cleared(tmp_path: Path) -> None:
+    path = tmp_path / "up.lock"
+    group = Group(41, 4711, "replica0-host0")
+    with RunLock(path) as lock:
+        lock.describe(Path("/r"))
+        lock.add(group)
+    with RunLock(path) as lock:
+        assert lock.before is not None
+        assert lock.before.groups == (group,)
+        lock.describe(Path("/longer/than/before"), lock.before.groups)
+        lock.clear()
+    with RunLock(path) as lock:
+        assert lock.before is not None
+        assert lock.before.groups == ()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', '{"pid": "x", "groups": 3}'])
+def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "up.lock"
+    path.write_text(text)
+    with RunLock(path) as lock:
+        assert lock.before is None
+
+
+def test_the_path_follows_the_runtime_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert lock_path("a", 1) == tmp_path / "configurator" / "up-a-host1.lock"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "absent"))
+    monkeypatch.setenv("HOME", "/home/x")
+    assert lock_path("a", 0) == Path("/home/x/.cache/configurator/up-a-host0.lock")
+
+
+def test_a_group_is_found_by_its_id_and_start(sleeper: subprocess.Popen[bytes]) -> None:
+    group = Group(sleeper.pid, start_of(sleeper), "x")
+    assert [stat.pid for stat in members(group)] == [sleeper.pid]
+    assert left_behind(record(group)) == [group]
+    stop_left_behind(group, 5.0)
+    assert sleeper.wait(5) == -15
+
+
+def test_a_reused_id_is_never_touched(sleeper: subprocess.Popen[bytes]) -> None:
+    reused = Group(sleeper.pid, start_of(sleeper) - 1, "x")
+    assert members(reused) == []
+    assert left_behind(record(reused)) == []
+    stop_left_behind(reused, 0.1)
+    assert sleeper.poll() is None
+
+
+def test_another_boot_has_other_processes(sleeper: subprocess.Popen[bytes]) -> None:
+    group = Group(sleeper.pid, start_of(sleeper), "x")
+    assert left_behind(record(group, boot="another")) == []
+    assert left_behind(None) == []
+
+
+def test_a_group_outlives_its_leader() -> None:
+    leader = subprocess.Popen(
+        ["/bin/sh", "-c", '"$@" & exec sleep 0.2', "sh", *SLEEP], start_new_session=True
+    )
+    group = Group(leader.pid, start_of(leader), "x")
+    leader.wait(5)
+    (member,) = members(group)
+    assert member.pid != leader.pid
+    stop_left_behind(group, 5.0)
+    assert members(group) == []
+
+
+def test_one_that_ignores_sigterm_is_killed() -> None:
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{code}; time.sleep(60)"],
+        start_new_session=True, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        process.stdout.readline()
+        stop_left_behind(Group(process.pid, start_of(process), "x"), 0.3)
+        assert process.wait(5) == -9
+
+
+def test_strays_are_known_by_their_report_directory() -> None:
+    env = {**os.environ, "CONFIGURATOR_PROBE_DIR": "/report/evidence-reports/replica-0"}
+    with subprocess.Popen(SLEEP, env=env) as process:
+        gone = Group(2**22 + 1, 1, "x")
+        assert strays(record()) == []
+        assert strays(record(gone, report="/rep")) == []
+        assert strays(record(gone)) == [process.pid]
+        assert kill_strays(record(gone)) == 1
+        assert process.wait(5) == -9
