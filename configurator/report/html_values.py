@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from configurator.deployment import Deployment
 from configurator.engine.catalogue import Catalogue
@@ -14,8 +14,8 @@ from configurator.report.html_built import FACTS, MAY_DIFFER, OF_FIELDS, by_rank
 from configurator.report.html_text import natural, numbers, shown
 from configurator.verdicts import Answer, Verdict
 
-Mark = Literal["refuted", "differs", "reads differently", "not shown", "same"]
-_ORDER: tuple[Mark, ...] = ("refuted", "differs", "reads differently", "not shown", "same")
+Mark = Literal["refuted", "differs", "reads differently", "not shown", "same", "one source"]
+_ORDER: tuple[Mark, ...] = get_args(Mark)
 _WORDS = 200
 _MOST_VALUES = 6
 
@@ -42,7 +42,7 @@ class Table:
     @property
     def same(self) -> list[Row]:
         """Rows without a contradiction."""
-        return [row for row in self.rows if row.mark == "same"]
+        return [row for row in self.rows if row.mark in ("same", "one source")]
 
     @property
     def not_shown(self) -> list[Row]:
@@ -52,7 +52,7 @@ class Table:
     @property
     def other(self) -> list[Row]:
         """Rows to look at."""
-        return [row for row in self.rows if row.mark not in ("same", "not shown")]
+        return [row for row in self.rows if row.mark in ("refuted", "differs", "reads differently")]
 
 
 def tables(
@@ -135,7 +135,7 @@ def _row(
 ) -> Row:  # fmt: skip
     asked = {who: shown(value, name, _WORDS) for who, value in wanted.items()}
     first, last = next(iter(asked.values()), ""), next(reversed(asked.values()), "")
-    agree = _same(first, last)
+    agree = first == last or (first.lower() != "auto" and _same(first, last))
     known = info is not None and name in info
     resolved = shown(info[name], name, _WORDS) if info is not None and known else ""
     texts = [text for text, _ in built]
@@ -148,6 +148,8 @@ def _row(
         mark = "not shown"
     elif not agree or (known and any(not _same(text, resolved) for text in asked.values())):
         mark = "reads differently"
+    elif bool(asked) + known + bool(built) == 1:
+        mark = "one source"
     told = first if agree else "; ".join(f"{who}: {text}" for who, text in asked.items())
     return Row(name, told, resolved, _cell(built), mark)
 
@@ -167,7 +169,7 @@ def _contradicts(
 
 def _fact(name: str, built: list[tuple[str, list[int | None]]]) -> Row:
     differs = len(built) > 1 and name not in MAY_DIFFER
-    return Row(name, "", "", _cell(built), "differs" if differs else "same")
+    return Row(name, "", "", _cell(built), "differs" if differs else "one source")
 
 
 def _cell(built: list[tuple[str, list[int | None]]]) -> str:

@@ -450,6 +450,33 @@ def test_a_runner_other_than_the_resolved_one_differs() -> None:
     assert shown.table("values")["moe_runner_backend"][3] == "≠ differs"
 
 
+@pytest.mark.parametrize(
+    ("requested", "resolved", "built", "mark"),
+    [
+        ("humming", "humming", "humming", "≠ differs"),
+        ("auto", "auto", "triton", "= same"),
+        ("triton", "triton", "triton", "= same"),
+        ("triton", "deep_gemm", "", "≈ reads differently"),
+        ("triton", None, "", "? not shown"),
+        ("", "auto", "", "· one source"),
+    ],
+)
+def test_a_row_is_marked_by_what_is_known(
+    requested: str, resolved: str | None, built: str, mark: str
+) -> None:
+    # `model` builds layers 3 and 7 with the runner named, the others with humming.
+    layers = (MoeLayer("layers.0", "Mxfp4", built),)
+    target = model("triton") if built == "humming" else ModelReport("T", False, moe_layers=layers)
+    replica = Replica(
+        0, READY,
+        server_info={"version": "0.5.23"} | ({"moe_runner_backend": resolved} if resolved else {}),
+        requested={"moe_runner_backend": requested} if requested else {},
+        reports=(Report("r.json", 0, "ready", target),) if built else (),
+    )  # fmt: skip
+    shown = Page(judged(verdict(Answer.PROVEN), replica=replica))
+    assert shown.table("values")["moe_runner_backend"][3] == mark
+
+
 def test_replicas_that_are_alike_share_a_table(validators: Validators) -> None:
     info = {"version": "0.5.23", "moe_runner_backend": "auto"}
     alike = [Replica(i, READY, server_info=info, requested={"tp": "2"}) for i in range(3)]
@@ -683,3 +710,34 @@ def test_a_directory_is_no_file_for_the_page(
     assert "is a directory" in capsys.readouterr().err
     assert run([*words, "--format", "html", "-o", str(tmp_path / "no" / "x.html")]) == 2
     assert run([*words, "-o", str(tmp_path / "kept")]) == 2, "a replay collects nothing"
+
+
+def test_the_warm_up_is_not_in_the_picture(validators: Validators) -> None:
+    exchanges = (spoken([0, 0, 0, 90], kind="warm-up"), spoken([30, 10], name="002.json"))
+    shown = Page(rendered(of(Replica(0, READY, exchanges=exchanges)), validators))
+    assert "Mean acceptance length 1.25 over 40 verify steps of 1 request;" in (
+        shown.one("figcaption").text
+    )
+
+
+def test_a_value_below_the_rung_of_the_verdict_is_not_called_refuted() -> None:
+    info = {"version": "0.5.23", "moe_runner_backend": "auto"}
+    kernel = Observation("trace", "MoE kernel", "triton", Rung.EXECUTED, "TP-0.trace.json")
+    echo = Observation("server_info", "moe_runner_backend", "auto", Rung.RESOLVED)
+    replica = Replica(0, READY, server_info=info)
+    for rung, mark in ((Rung.EXECUTED, "· one source"), (Rung.RESOLVED, "✗ refuted")):
+        shown = Page(judged(verdict(rung=rung, evidence=(kernel, echo)), replica=replica))
+        assert shown.table("values")["moe_runner_backend"][3] == mark
+
+
+def test_of_two_starts_in_one_log_the_last_is_told(validators: Validators) -> None:
+    lines = [
+        "[2026-11-30 02:00:00] server_args=ServerArgs(x=1)",
+        "[2026-11-30 02:00:09] Load weight begin.",
+        "[2026-11-30 03:00:00] server_args=ServerArgs(x=1)",
+        "[2026-11-30 03:00:05] Load weight begin.",
+    ]
+    shown = Page(rendered(of(Replica(0, READY, log=log(*lines))), validators))
+    rows = shown.table("start")
+    assert rows["starting"][:2] == ["03:00:00", "5 s"]
+    assert rows["loading weights"][0] == "03:00:05"
