@@ -67,6 +67,12 @@ class Command:
         return int(given) if given and given.isdecimal() else self.process.port
 
     @property
+    def rendezvous(self) -> tuple[str, int] | None:
+        """Where the ranks of several hosts meet; None when all are on one."""
+        address, _, port = (_value(self.argv, "--dist-init-addr") or "").rpartition(":")
+        return (address.strip("[]"), int(port)) if address and port.isdecimal() else None
+
+    @property
     def url(self) -> str:
         """Where this host reaches it."""
         host = _ANY_ADDRESS.get(self.host, self.host)

@@ -49,27 +49,32 @@ def check_ports(host: Host) -> Iterator[Finding]:
     """Every port that is to be listened on is free."""
     for command in host.commands:
         if command.answers:
-            yield from _port(command)
+            where = "serving" if command.is_engine else "router"
+            settings = (f"{where}.host", f"{where}.port")
+            yield from _port(command.host, command.port, command.name, settings)
+        if command.answers and command.rendezvous is not None:
+            name = f"{command.name}, --dist-init-addr"
+            settings = ("--address", "extra.args dist-init-addr")
+            yield from _port(*command.rendezvous, name, settings)
 
 
-def _port(command: Command) -> Iterator[Finding]:
-    family = socket.AF_INET6 if ":" in command.host else socket.AF_INET
+def _port(address: str, port: int, name: str, settings: tuple[str, str]) -> Iterator[Finding]:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((command.host, command.port))
+            probe.bind((address, port))
         except OSError as error:
-            where = f"{command.host}:{command.port} ({command.name})"
-            setting = "serving" if command.is_engine else "router"
+            where = f"{address}:{port} ({name})"
             if error.errno == errno.EADDRINUSE:
-                who = ", ".join(proc.holders(command.port))
+                who = ", ".join(proc.holders(port))
                 held = f", held by process {who}" if who else ""
-                remedy = f"stop what listens there, or change {setting}.port"
+                remedy = f"stop what listens there, or change {settings[1]}"
                 yield Finding("port", "error", f"{where} is taken{held}", remedy)
             else:
                 yield Finding(
                     "port", "error", f"{where} cannot be listened on: {error.strerror or error}",
-                    f"give {setting}.host an address of this machine, for instance 127.0.0.1",
+                    f"give {settings[0]} an address of this machine, for instance 127.0.0.1",
                 )  # fmt: skip
 
 

@@ -79,6 +79,7 @@ class Session:
         self.running: list[Running] = []
         self.checked = "not reached"
         self.stop = Stop()
+        self.adopts = False
 
     def run(self) -> int:
         """Everything from the lock to the last process; the exit code.
@@ -90,7 +91,7 @@ class Session:
         with self.stop, RunLock(path) as lock:
             self._clean_up(lock)
             self.report.create()
-            adopt_orphans()
+            self.adopts = adopt_orphans()
             ended = Ended(3, "a fault of configurator itself")
             try:
                 ended = self._until_end(lock)
@@ -199,8 +200,8 @@ class Session:
         ])  # fmt: skip
         if any(finding.severity == "error" for finding in findings):
             raise Ended(1, "nothing was started: preflight found errors (see also --skip)")
-        found = f"sglang {python.packages.get('sglang')}, Python {python.version}"
-        self.console.say(f"preflight: good; {found}")
+        found = f"; sglang {python.packages.get('sglang')}, Python {python.version}"
+        self.console.say(f"preflight: good{found if python.packages else ''}")
 
     def _say_finding(self, finding: Finding) -> None:
         colour = "red" if finding.severity == "error" else "yellow"
@@ -224,8 +225,8 @@ class Session:
             )
         waiting = [each for each in started if each.command.answers]
         took = wait_ready(
-            waiting, self.deployment.profile.startup.timeout_s, self.stop, self.console,
-            self.plan.silence_s,
+            waiting, self.running, self.deployment.profile.startup.timeout_s, self.stop,
+            self.console, self.plan.silence_s,
         )  # fmt: skip
         for each in waiting:
             self.report.phase(each.command.name, Step("ready"))
@@ -287,6 +288,8 @@ class Session:
         """Stop, and make the deployment one without what was refuted."""
         refuted = dropping.refuted_mechanisms(self.deployment, judgement)
         dropped = dropping.with_dependents(self.deployment, refuted)
+        if not dropped:
+            raise Ended(1, "something is refuted that no optimization of the profile asks for")
         for each in dropped:
             self.console.say(f"dropping {each.name}: {each.why}", "yellow")
         self._stop(lock)
@@ -333,7 +336,7 @@ class Session:
         """End everything that runs, whatever else may fail."""
         if self.running:
             self.console.say("stopping; interrupt once more to kill at once")
-        stop_all(self.running, self.stop, self.plan.patience, self.console.say)
+        stop_all(self.running, self.stop, self.plan.patience, self.console.say, adopted=self.adopts)
         self.running.clear()
         lock.clear()
 

@@ -40,32 +40,37 @@ def stop_all(
     stop: Stop,
     patience: Patience,
     say: Callable[[str], None],
+    *,
+    adopted: bool = False,
 ) -> None:
-    """End every process that was started, and all that descend from it.
+    """End every process that was started, and all of its session.
 
-    SIGTERM goes to the leaders, which end their own children in order; SIGKILL to everybody.
+    SIGTERM goes to the leaders, which end their own children in order; SIGKILL to everybody. With
+    `adopted` every descendant of this process ends too, whatever session it made for itself.
     """
     _send(signal.SIGTERM, [each.popen.pid for each in running if each.ended is None])
     started = time.monotonic()
     orphaned: float | None = None
-    while left := _left(running):
+    while left := _left(running, adopted):
         now = time.monotonic()
-        leaders = any(each.ended is None for each in running)
-        orphaned = None if leaders else orphaned or now
+        if orphaned is None and all(each.ended is not None for each in running):
+            # Nobody is left to end them in order.
+            orphaned = now
+            _send(signal.SIGTERM, left)
         late = now - started >= patience.term_s
         if stop.impatient or late or (orphaned and now - orphaned >= patience.orphans_s):
             why = "at once, as asked" if stop.impatient else "they have not ended"
             say(f"killing {len(left)} process(es): {why}")
             break
         time.sleep(POLL_S)
-    _kill_all(running)
+    _kill_all(running, adopted)
     for each in running:
         each.log.close(2.0)
 
 
-def _kill_all(running: Sequence[Running]) -> None:
+def _kill_all(running: Sequence[Running], adopted: bool) -> None:
     deadline = time.monotonic() + 10
-    while (left := _left(running)) and time.monotonic() < deadline:
+    while (left := _left(running, adopted)) and time.monotonic() < deadline:
         _send(signal.SIGKILL, left)
         time.sleep(0.02)
     for each in running:
@@ -75,13 +80,14 @@ def _kill_all(running: Sequence[Running]) -> None:
     reap(each.popen.pid for each in running)
 
 
-def _left(running: Sequence[Running]) -> list[int]:
-    """The living processes of the sessions, and all that descend from us by their start."""
+def _left(running: Sequence[Running], adopted: bool) -> list[int]:
+    """The living processes of the sessions; with `adopted` all that descend from us, too."""
     leaders = {each.popen.pid for each in running}
     for each in running:
         each.popen.poll()
     found = {stat.pid for stat in proc.processes() if stat.alive and stat.session in leaders}
-    found |= {stat.pid for stat in proc.descendants(os.getpid())}
+    if adopted:
+        found |= {stat.pid for stat in proc.descendants(os.getpid())}
     return sorted(found)
 
 

@@ -18,6 +18,8 @@ from configurator.up.signals import Stop
 
 SILENCE_S = 120.0
 _READ_BACK = 4 << 20
+_LAST_WORDS_S = 0.5
+"""Children that are left hold the log open, so its end is not waited for."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -90,30 +92,36 @@ def cpu_ticks(running: Running) -> int:
 
 
 def wait_ready(
-    running: Sequence[Running], timeout_s: float, stop: Stop, console: Console,
+    waiting: Sequence[Running],
+    running: Sequence[Running],
+    timeout_s: float,
+    stop: Stop,
+    console: Console,
     silence_s: float = SILENCE_S,
-) -> float:  # fmt: skip
-    """Wait until every process that listens is ready; the seconds it took.
+) -> float:
+    """Wait until every process of `waiting` is ready; the seconds it took.
+
+    All of `running` are watched: with one that dies, the others will never be ready.
 
     Raises:
         Ended: one ended, the time is over, or somebody asked for the end.
     """
-    asked = {each.command.name: Health(each.command.url) for each in running}
-    lives = {each.command.name: Life(silence_s) for each in running}
+    asked = {each.command.name: Health(each.command.url) for each in waiting}
+    lives = {each.command.name: Life(silence_s) for each in waiting}
     began = time.monotonic()
     try:
         while True:
             elapsed = time.monotonic() - began
             steps = {
-                each.command.name: _step(each, asked[each.command.name].ready) for each in running
+                each.command.name: _step(each, asked[each.command.name].ready) for each in waiting
             }
-            console.progress(steps, elapsed, running[-1].log.last)
+            console.progress(steps, elapsed, waiting[-1].log.last if waiting else "")
             raise_if_over(running, stop, "before it was ready")
             if all(health.ready for health in asked.values()):
                 return elapsed
             if elapsed >= timeout_s:
-                raise Ended(1, *_late(running, asked, timeout_s))
-            for each in running:
+                raise Ended(1, *_late(waiting, asked, timeout_s))
+            for each in waiting:
                 if sign := lives[each.command.name].sign(each):
                     console.say(sign)
             stop.sleep(0.25)
@@ -145,7 +153,7 @@ def raise_if_over(running: Sequence[Running], stop: Stop, when: str) -> None:
     for each in running:
         code = each.ended
         if code is not None:
-            each.log.close(2.0)
+            each.log.close(_LAST_WORDS_S)
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
             what = f"{each.command.name} ended {how} {when}, in the phase {each.log.step}"
             raise Ended(1, what, [*each.log.tail(20), *_cause(each.log.path)])

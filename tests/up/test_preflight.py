@@ -73,6 +73,17 @@ def test_an_address_of_another_machine(tmp_path: Path) -> None:
     assert "serving.host" in finding.remedy
 
 
+def test_the_port_where_ranks_meet(tmp_path: Path) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        where = f"127.0.0.1:{held.getsockname()[1]}"
+        extra = {"args": {"dist-init-addr": where, "port": 1}}
+        findings = found("port", host(tmp_path, extra=extra))
+    assert f"{where} (replica0-host0, --dist-init-addr) is taken" in findings[-1].fact
+    assert findings[-1].remedy == "stop what listens there, or change extra.args dist-init-addr"
+
+
 @pytest.mark.parametrize(("available", "number"), [(63.9, 1), (64.0, 0), (None, 0)])
 def test_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, available: float | None, number: int

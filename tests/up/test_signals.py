@@ -40,22 +40,34 @@ def reach(start: Start, phase: str, report: str = "report") -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_signal_leaves_nothing(start: Start, phase: str, signum: signal.Signals) -> None:
-    mode, code, said = PHASES[phase]
-    process = start.up(mode)
-    reach(start, phase)
-    alive = start.alive(frozenset({process.pid}))
-    # `-c` of preflight; or the engine, its child, and its grandchild in a session of its own.
-    assert len(alive) == (1 if phase == "preflight" else 3), alive
-    process.send_signal(signum)
-    output, _ = process.communicate(timeout=15)
-    assert process.returncode == code, output
-    assert f"stopped by {signum.name}" in output
-    assert said in output
-    assert start.alive() == []
-    result = start.json("result.json")
-    assert (result["exit_code"], result["signal"]) == (code, signum.name)
+def test_a_signal_leaves_nothing_in_any_phase(tmp_path: Path, signum: signal.Signals) -> None:
+    starts = {phase: Start(folder_of(tmp_path, phase)) for phase in PHASES}
+    try:
+        running = {phase: start.up(PHASES[phase][0]) for phase, start in starts.items()}
+        for phase, start in starts.items():
+            reach(start, phase)
+            alive = start.alive(frozenset({running[phase].pid}))
+            # `-c` of preflight; or the engine, its child, and its grandchild that left the session.
+            assert len(alive) == (1 if phase == "preflight" else 3), (phase, alive)
+            running[phase].send_signal(signum)
+        for phase, start in starts.items():
+            _, code, said = PHASES[phase]
+            output, _ = running[phase].communicate(timeout=20)
+            assert running[phase].returncode == code, output
+            assert f"stopped by {signum.name}" in output
+            assert said in output
+            assert start.alive() == []
+            result = start.json("result.json")
+            assert (result["exit_code"], result["signal"]) == (code, signum.name)
+    finally:
+        for start in starts.values():
+            start.clean()
+
+
+def folder_of(tmp_path: Path, phase: str) -> Path:
+    folder = tmp_path / phase
+    folder.mkdir()
+    return folder
 
 
 def test_an_engine_that_ignores_sigterm_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
