@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Trace,
     )
     from configurator.launch import Launch, LaunchEnv, LaunchWord
-    from configurator.probes import Check, Probe, probe
+    from configurator.probes import Check, Probe, on_ranks, probe, why_no_report
     from configurator.rules import Finding, Fix, Rule, launch_rule, rule
     from configurator.verdicts import (
         Answer,
@@ -90,7 +90,9 @@ _HOME = {
     "launch_rule": "rules",
     "load_catalogue": "engine.catalogue",
     "not_applicable": "verdicts",
+    "on_ranks": "probes",
     "probe": "probes",
+    "why_no_report": "probes",
     "proven": "verdicts",
     "redact_text": "evidence.collect",
     "refuted": "verdicts",
@@ -140,6 +142,7 @@ __all__ = [
     "launch_rule",
     "load_catalogue",
     "not_applicable",
+    "on_ranks",
     "probe",
     "proven",
     "redact_text",
@@ -147,6 +150,7 @@ __all__ = [
     "rule",
     "since",
     "versions_with",
+    "why_no_report",
 ]
 
 

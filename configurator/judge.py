@@ -234,7 +234,8 @@ def _silent_ranks(outcome: Outcome, replica: Replica) -> list[int]:
     """Ranks without a report, where reports are all that the proof stands on."""
     sources = {seen.source for seen in outcome.observations if seen.rung >= Rung.BUILT}
     size = (replica.server_info or replica.server_info_startup or {}).get("tp_size")
-    known = {report.rank for report in replica.reports}
+    # A report of which everything failed is there and says nothing.
+    known = {r.rank for r in replica.reports if r.target is not None or not r.errors}
     if outcome.answer is not Answer.PROVEN or sources != {"report"} or None in known:
         return []
     if not isinstance(size, int) or isinstance(size, bool) or size > _MOST_RANKS:

@@ -11,13 +11,13 @@ is the probe's page: what proves it, what refutes it, what leaves it open.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue
-from configurator.evidence.model import Replica
+from configurator.evidence.model import Replica, Report
 from configurator.verdicts import Outcome
 
 
@@ -76,3 +76,37 @@ def probe(
         return Probe(name, kind, takes, requires_value, proof_rung, judge)
 
     return wrap
+
+
+def on_ranks(some: Sequence[Report], every: Sequence[Report]) -> str:
+    """` on rank 1` for what only some reports say; empty where all do."""
+    if len(some) >= len(every):
+        return ""
+    return f" on {', '.join(map(_rank_name, some))}"
+
+
+def _rank_name(report: Report) -> str:
+    """The rank of a report by the dimensions that have more than one."""
+    names = [
+        f"{word}rank {report.ranks[f'{key}_rank']}"
+        for key, word in (("tp", ""), ("pp", "pipeline "), ("dp", "data parallel "))
+        if report.ranks.get(f"{key}_size", 1) > 1 and f"{key}_rank" in report.ranks
+    ]
+    if names:
+        return " of ".join(names)
+    return report.file if report.rank is None else f"rank {report.rank}"
+
+
+def why_no_report(replica: Replica) -> str:
+    """Why the probe in the engine left no usable report, for the end of a summary; may be empty."""
+    failed = [text for report in replica.reports for text in report.errors.values()]
+    errors = [hooks.error for hooks in replica.hooks if hooks.error]
+    missing = [name for hooks in replica.hooks for name in hooks.missing]
+    if failed:
+        return f": the report failed, {failed[0]}"
+    if errors or missing:
+        text = (errors or [f"{missing[0]} was not applied"])[0]
+        return f": the probe could not hook into the engine, {text}"
+    if replica.hooks and not replica.reports:
+        return ": the probe was loaded, but the engine called none of its hooks"
+    return ""

@@ -15,9 +15,11 @@ from configurator import (
     Rung,
     inconclusive,
     not_applicable,
+    on_ranks,
     probe,
     proven,
     refuted,
+    why_no_report,
 )
 
 _DECODING = ("DECODE", "TARGET_VERIFY")
@@ -70,22 +72,31 @@ def fp8_lm_head(check: Check) -> Outcome:
     note = "; the log line about it is an echo" if observations else ""
     return inconclusive(
         Rung.REQUESTED if observations else None,
-        f"neither a report nor a trace shows the LM head{note}",
+        f"neither a report nor a trace shows the LM head{note}{why_no_report(check.replica)}",
         *observations,
         remedy=_GIVE_REPORT,
     )
 
 
+def _described(head: Head) -> str:
+    """Type and method of a head in words."""
+    text = f"the head's weight is {head.dtype}"
+    if head.quant_method:
+        text += f", method {head.quant_method}"
+        text += " not applied" if head.quant_method_applied is False else ""
+    if head.use_fp32 and head.quant_method_applied is False:
+        text += ", and it is multiplied in float32"
+    return text
+
+
 def _head_observations(replica: Replica) -> Iterator[tuple[Observation, bool | None, str]]:
     """Observation, whether it speaks for FP8 (None: it says nothing), and the fact in words."""
-    for report, head in _heads(replica):
-        if head.dtype is None:
-            continue
-        applied = head.quant_method_applied
-        good = _is_fp8(head.dtype) and applied is not False
-        text = f"the head's weight is {head.dtype}"
-        if head.quant_method:
-            text += f", method {head.quant_method}" + (" not applied" if applied is False else "")
+    heads = [(report, head) for report, head in _heads(replica) if head.dtype is not None]
+    for report, head in heads:
+        good = _is_fp8(head.dtype) and head.quant_method_applied is not False
+        text = _described(head)
+        alike = [other for other, theirs in heads if _described(theirs) == text]
+        text += on_ranks(alike, [other for other, _ in heads])
         yield (
             Observation(
                 "report", "target lm_head dtype", head.dtype, Rung.BUILT, report.file,
@@ -154,29 +165,32 @@ def lm_head_shared(check: Check) -> Outcome:
         if str(info.get("speculative_algorithm")).upper() == "NGRAM":
             return not_applicable("n-gram speculation has no draft model")
         return inconclusive(
-            None, "no report shows whose LM head the draft uses", remedy=_GIVE_REPORT
+            None,
+            f"no report shows whose LM head the draft uses{why_no_report(check.replica)}",
+            remedy=_GIVE_REPORT,
         )
     observations: list[Observation] = []
-    reasons: list[str] = []
-    unknown: list[str] = []
-    ways: list[str] = []
+    said: dict[bool | None, dict[str, list[Report]]] = {True: {}, False: {}, None: {}}
     for report, draft in drafts:
         target = report.target.head if report.target else None
         answer, text = _shared(target, draft)
         observations.append(
             Observation("report", "draft lm_head", text, Rung.BUILT, report.file, rank=report.rank)
         )
-        {True: ways, False: reasons, None: unknown}[answer].append(text)
+        said[answer].setdefault(text, []).append(report)
+    ways, reasons, unknown = (
+        "; ".join(text + on_ranks(some, reports) for text, some in said[answer].items())
+        for answer in (True, False, None)
+    )
     if reasons:
         return refuted(
-            Rung.BUILT, "; ".join(dict.fromkeys(reasons)), *observations,
+            Rung.BUILT, reasons, *observations,
             remedy="share the whole module (fp8-lm-head: {share: module}), or alias the scale "
             "and the quantization method with the weight",
         )  # fmt: skip
     if unknown:
-        text = "; ".join(dict.fromkeys(unknown))
-        return inconclusive(None, text, *observations, remedy=_GIVE_REPORT)
-    return proven(Rung.BUILT, "; ".join(dict.fromkeys(ways)), *observations)
+        return inconclusive(None, unknown, *observations, remedy=_GIVE_REPORT)
+    return proven(Rung.BUILT, ways, *observations)
 
 
 def _shared(target: Head | None, draft: ModelReport) -> tuple[bool | None, str]:

@@ -101,7 +101,8 @@ def no_undeclared_environment(check: Check) -> Outcome:
     catalogue of the version, or, where there is no catalogue, in the engine's own registry.
 
     Refuted: one is not. The engine ignores it without a word, so what it was to switch on is off;
-    SGLANG_ENABLE_FP8_LM_HEAD is of this kind in every released version.
+    SGLANG_ENABLE_FP8_LM_HEAD is of this kind in every released version. So is one that the engine
+    has given up and only warns of.
 
     Open: neither environment nor report is known, or there is only the environment and no
     catalogue of the version.
@@ -147,6 +148,9 @@ def _is_read(name: str, check: Check) -> bool:
     if name in _READ_ELSEWHERE:
         return True
     if check.catalogue is None:
+        return False
+    given_up = check.catalogue.retired.get(name)
+    if given_up is not None and given_up.replacement is None:
         return False
     # SGL_ is the old prefix: the engine rewrites it at import.
     modern = "SGLANG_" + name.removeprefix("SGL_") if name.startswith("SGL_") else name

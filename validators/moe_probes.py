@@ -8,15 +8,18 @@ from collections.abc import Iterator
 
 from configurator import (
     Check,
+    ModelReport,
     Observation,
     Outcome,
     Replica,
     Rung,
     inconclusive,
     not_applicable,
+    on_ranks,
     probe,
     proven,
     refuted,
+    why_no_report,
 )
 
 _KERNELS = (
@@ -97,7 +100,7 @@ def moe_runner(check: Check) -> Outcome:
     text = f"/server_info says {resolved}: " + (
         "that stays so whatever runs" if resolved == "auto" else "an echo of the flag, no proof"
     )
-    return inconclusive(Rung.RESOLVED, text, echo, remedy=_GIVE)
+    return inconclusive(Rung.RESOLVED, f"{text}{why_no_report(replica)}", echo, remedy=_GIVE)
 
 
 _GIVE = "run with the in-engine report (evidence.instrument: standard), or record a trace"
@@ -120,26 +123,34 @@ def _resolved(replica: Replica) -> Observation | None:
 
 def _built(replica: Replica) -> Iterator[_Fact]:
     """The runners of the layers, once a report and runner, with the layers that have it."""
-    for report in replica.reports:
-        for model in (report.target, *report.drafts):
-            if model is None:
-                continue
-            layers: dict[str, list[str]] = {}
-            for layer in model.moe_layers:
-                layers.setdefault(layer.runner.lower(), []).append(layer.name)
-            for runner, names in layers.items():
-                part = "draft" if model.is_draft else "target"
-                shown = f"{len(names)} of {len(model.moe_layers)} MoE layers of the {part}"
-                where = "" if len(names) == len(model.moe_layers) else f" ({_few(names)})"
-                text = f"{shown}{where} are built with {runner}"
-                yield (
-                    Observation(
-                        "report", _DRAFT if model.is_draft else "MoE runner", runner, Rung.BUILT,
-                        report.file, text, rank=report.rank,
-                    ),
-                    runner,
-                    text,
-                )  # fmt: skip
+    facts = [
+        (report, model.is_draft, runner, text)
+        for report in replica.reports
+        for model in (report.target, *report.drafts)
+        if model is not None
+        for runner, text in _runners(model)
+    ]
+    reports = [report for report in replica.reports if report.target is not None]
+    for report, is_draft, runner, text in facts:
+        alike = [other for other, _, _, theirs in facts if theirs == text]
+        text += on_ranks(alike, reports)
+        subject = _DRAFT if is_draft else "MoE runner"
+        seen = Observation(
+            "report", subject, runner, Rung.BUILT, report.file, text, rank=report.rank
+        )
+        yield seen, runner, text
+
+
+def _runners(model: ModelReport) -> Iterator[tuple[str, str]]:
+    """Every runner of a model's layers, with how many and which have it in words."""
+    layers: dict[str, list[str]] = {}
+    for layer in model.moe_layers:
+        layers.setdefault(layer.runner.lower(), []).append(layer.name)
+    for runner, names in layers.items():
+        part = "draft" if model.is_draft else "target"
+        shown = f"{len(names)} of {len(model.moe_layers)} MoE layers of the {part}"
+        where = "" if len(names) == len(model.moe_layers) else f" ({_few(names)})"
+        yield runner, f"{shown}{where} are built with {runner}"
 
 
 def _few(names: list[str]) -> str:

@@ -166,6 +166,9 @@ class Server:
         self.views += 1
         kept = self.folder / f"evidence-{self.views}"
         left = self.start.limit_s - (time.monotonic() - self.began)
+        if self.start.until:
+            self._wait_for(self.start.until, left)
+            left = _GRACE_S
         collect(
             {0: f"http://127.0.0.1:{self.port}"},
             kept,
@@ -179,6 +182,14 @@ class Server:
             wait_s=max(left, 0.0),
         )
         return read_evidence(kept)
+
+    def _wait_for(self, words: str, limit_s: float) -> None:
+        """Until the log holds some words, the server is gone, or the time is over."""
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if words in self.log.read_text(encoding="utf-8", errors="replace"):
+                return
+            time.sleep(0.2)
 
     def _log_as(self, view: View) -> Path:
         """The log, or what is left of it after it was rotated: its last lines."""

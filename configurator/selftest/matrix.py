@@ -38,6 +38,8 @@ class Start(_Frozen):
     probe: bool = True
     """Whether the bundle with our probe is on the engine's path."""
     port: Literal["free", "taken"] = "free"
+    until: str = ""
+    """Words of the log after which to look, although the server is not ready."""
     limit_s: float = 180
     """How long the start may take, in seconds."""
 
@@ -120,7 +122,8 @@ def load_matrix(path: Path = CASES) -> Matrix:
     """The matrix of a file.
 
     A case takes the start, the view and the questions of its twin; its own `start` and `view`
-    replace fields of them, where `flags` and `env` are added, and `ask` replaces the questions.
+    replace fields of them, where `flags` and `env` are added and `only_flags` is not, and `ask`
+    replaces the questions.
 
     Raises:
         pydantic.ValidationError, KeyError: the file is wrong, which is our own fault.
@@ -157,11 +160,14 @@ def _expected(value: Any) -> dict[str, Any]:
 
 def _case(name: str, data: Mapping[str, Any], twins: Mapping[str, Test]) -> Test:
     twin = twins[data["twin"]]
-    change = _start(data.get("start", {}))
+    own = dict(data.get("start", {}))
+    kept = () if "only_flags" in own else twin.start.flags
+    change = _start({**own, "flags": own.pop("only_flags", own.get("flags", ()))})
+    change.pop("only_flags", None)
     start = {
         **twin.start.model_dump(),
         **change,
-        "flags": twin.start.flags + change["flags"],
+        "flags": kept + change["flags"],
         "env": twin.start.env + change["env"],
     }
     view = twin.view.model_dump() | data.get("view", {})

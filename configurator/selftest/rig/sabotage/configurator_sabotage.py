@@ -151,11 +151,11 @@ def quantize_late(target: Any, _draft: Any) -> None:
     quantize(target.lm_head)
 
 
-def fp8_and(change: Callable[[Any, Any], None]) -> Callable[[], None]:
+def fp8_and(change: Callable[[Any, Any], None], method: bool = True) -> Callable[[], None]:
     """An FP8 head of the target, and then what the draft gets of it."""
 
     def spoil() -> None:
-        fp8_head()
+        fp8_head(method)
         then_share(change)
 
     return spoil
@@ -240,7 +240,7 @@ SABOTAGES: dict[str, Callable[[], None]] = {
     "head-unshared": lambda: spoil_head(lambda head: None),
     "head-rolled": lambda: spoil_head(lambda head: head.roll(7, 0)),
     "fp8-head": fp8_head,
-    "fp8-head-method-not-applied": lambda: fp8_head(method=False),
+    "fp8-head-method-not-applied": fp8_and(share_module, method=False),
     "fp8-head-module-shared": fp8_and(share_module),
     "fp8-head-all-aliased": fp8_and(alias_all),
     "fp8-head-own-scale": fp8_and(own_scale),
