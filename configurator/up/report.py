@@ -19,6 +19,7 @@ from configurator.up.phases import Step
 
 _OF_ONE_ATTEMPT = (
     "profile.yaml", "commands.json", "log", "evidence", "evidence-reports", "verdicts.json",
+    "report.html",
 )  # fmt: skip
 
 

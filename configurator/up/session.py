@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
+from configurator.evidence.read import read_evidence
 from configurator.inengine.bundle import DIRECTORY, REQUIRED, write_bundle
 from configurator.judge import Judgement
 from configurator.loader import Validators
@@ -257,7 +259,25 @@ class Session:
         name, status = self.deployment.name, self.deployment.profile.status
         self.report.write("verdicts.json", as_json(result, name, status) + "\n")
         self.console.call(lambda: print_judgement(result, name, status))
+        self._write_page(result)
         return result
+
+    def _write_page(self, judgement: Judgement) -> None:
+        from configurator.report.html import Asked, page
+
+        folder = shlex.quote(str(self.report.directory))
+        replay = f"configurator check {folder}/profile.yaml --replay {folder}/evidence"
+        asked = Asked(
+            self.deployment.expectations, self.plan.validators.probes, self.deployment,
+            f"{replay} --format html -o report.html",
+        )  # fmt: skip
+        try:
+            text = page(judgement, read_evidence(self.report.evidence), asked)
+        except Exception as error:
+            # The page is for reading; a fault of it must not stop a launch that is good.
+            self.console.say(f"no page: {type(error).__name__}: {error}", "yellow")
+            return
+        self.report.write("report.html", text)
 
     def _targets(self) -> list[Target]:
         found = []

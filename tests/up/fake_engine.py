@@ -38,9 +38,7 @@ def serve() -> None:
     """Load in phases, then answer what was recorded."""
     from configurator.demo.server import RecordedServer, _handler, recording
 
-    attempt = len(list(HERE.glob("seen-*.json")))
-    seen = {"argv": sys.argv[1:], "env": dict(os.environ), "pid": os.getpid()}
-    (HERE / f"seen-{attempt}.json").write_text(json.dumps(seen))
+    attempt = note()
     signal.alarm(100)  # whatever becomes of the test
     if "ignores-term" in MODES:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -71,6 +69,19 @@ def serve() -> None:
     if "ends" in MODES:
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(5))
     server.serve_forever()
+
+
+def note() -> int:
+    """Write down arguments and environment; which of the starts in this folder it is."""
+    seen = {"argv": sys.argv[1:], "env": dict(os.environ), "pid": os.getpid()}
+    for attempt in range(10):
+        try:
+            with (HERE / f"seen-{attempt}.json").open("x") as file:
+                json.dump(seen, file)
+        except FileExistsError:
+            continue
+        return attempt
+    raise RuntimeError("started too often")
 
 
 def leak_key() -> None:

@@ -40,7 +40,6 @@ apiVersion: configurator/v1
 kind: Deployment
 name: tiny
 engine: {version: 0.5.23}
-hardware: {name: cpu, gpus: 1}
 """
 
 
@@ -79,6 +78,7 @@ class Start:
             serving += ", " + text.split("SERVING:")[1].split("\n")[0].strip()
             text = "\n".join(line for line in text.split("\n") if "SERVING" not in line)
         model = "" if "model:" in text else "model: {name: tiny}\n"
+        model += "" if "hardware:" in text else "hardware: {name: cpu, gpus: 1}\n"
         self.profile.write_text(f"{_PROFILE}{model}serving: {{{serving}}}\n{text}\n")
 
     def up(self, mode: str, *options: str, report: str = "report") -> subprocess.Popen[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from up.starts import Start, wait_until
+from up.starts import Start, free_port, wait_until
 
 KEY = "correct-horse-battery-staple"
 SPECULATION = """\
@@ -44,7 +44,9 @@ def test_a_healthy_start_proves_and_leaves_a_whole_report(start: Start) -> None:
     assert {path.name for path in report.iterdir()} == {
         "profile.yaml", "commands.json", "versions.json", "preflight.json", "probe-bundle",
         "log", "evidence", "evidence-reports", "verdicts.json", "timeline.json", "result.json",
+        "report.html",
     }  # fmt: skip
+    assert "nextn-mtp" in (report / "report.html").read_text()
     log = report / "log" / "replica0-host0.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert "Load weight begin" in log.read_text()
@@ -93,6 +95,30 @@ def test_a_required_report_fails_closed_and_none_adds_nothing(
         assert ("PYTHONPATH" in env) == instrumented
     finally:
         start.clean()
+
+
+def test_replicas_and_a_router_of_one_host(start: Start) -> None:
+    router = free_port()
+    start.write(
+        "hardware: {name: cpu, gpus: 2, overrides: {gpus_per_host: 2}}\n"
+        f"topology: {{replicas: 2}}\nrouter: {{port: {router}}}"
+    )
+    process = start.up("healthy,family")
+    start.wait_phase("serving")
+    words = [start.seen(number)["argv"] for number in range(3)]
+    ports = [argv[argv.index("--port") + 1] for argv in words if "sglang.launch_server" in argv]
+    assert sorted(ports) == [str(start.port), str(start.port + 1)]
+    assert f"http://127.0.0.1:{start.port + 1}" in words[2]
+    assert len(start.alive(frozenset({process.pid}))) == 9
+    process.terminate()
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 0, output
+    assert f"router: ready on http://127.0.0.1:{router}" in output
+    assert start.alive() == []
+    replicas = start.json("verdicts.json")["server"]["replicas"]
+    assert [(each["replica"], each["state"]) for each in replicas] == [(0, "ready"), (1, "ready")]
+    logs = {path.name for path in (start.folder / "report" / "log").iterdir()}
+    assert logs == {"replica0-host0.log", "replica1-host0.log", "router.log"}
 
 
 def test_a_refuted_mechanism_stops_it(start: Start) -> None:
