@@ -409,8 +409,10 @@ def draft_runners(worker: Any) -> list[tuple[str, Any]]:
     for holder in (inner, worker):
         for name in ("draft_runner_list", "draft_runners"):
             many = get(holder, name)
-            if many:
+            if many and len(many) > 1:
                 return [(f"draft_step_{step}", runner) for step, runner in enumerate(many)]
+            if many:
+                return [("draft", many[0])]
         for name in ("draft_runner", "draft_model_runner", "model_runner"):
             one = get(holder, name)
             if one is not None and one is not get(worker, "target_worker.model_runner"):

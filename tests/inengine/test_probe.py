@@ -70,6 +70,7 @@ ONE, TWO = fakes.runner(Module()), fakes.runner(Module())
             SimpleNamespace(draft_worker=SimpleNamespace(draft_runner_list=[ONE, TWO])),
             ["draft_step_0", "draft_step_1"],
         ),
+        (SimpleNamespace(draft_worker=SimpleNamespace(draft_runners=[ONE])), ["draft"]),
         (SimpleNamespace(draft_worker=None, draft_model_runner=ONE), ["draft"]),
         (SimpleNamespace(draft_worker=None, model_runner=ONE), ["draft"]),
         (
