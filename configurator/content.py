@@ -63,8 +63,9 @@ class Library:
         """`directories`: a user's content directories; a later one lies over an earlier."""
         for directory in directories:
             if not directory.is_dir():
+                fact = "is not a directory" if directory.exists() else "does not exist"
                 raise ConfiguratorError.single(
-                    "REF002", f"content directory {directory} does not exist", "check --content"
+                    "REF002", f"content directory {directory} {fact}", "check --content"
                 )
         self.roots = (ROOT, *directories)
         self._entries: dict[tuple[str, str], Entry] = {}

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from configurator.errors import ConfiguratorError, Position
-from configurator.rules import Rule
+from configurator.regular import read_regular, why_unread
+from configurator.rules import Rule, Severity
 
 if TYPE_CHECKING:
     from configurator.probes import Probe
 
 Wanted = Literal["all", "rules", "probes"]
 _MARKS = {"rules": (b"@rule(", b"@launch_rule("), "probes": (b"@probe(",)}
+
+_MAX_BYTES = 1 << 20
+"""More than any module of rules."""
+_CODE = re.compile(r"[A-Z]+[0-9]{3}")
+_OURS = "INT"
+"""Codes of crashes, which change the exit code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +51,22 @@ def load_validators(roots: Sequence[Path], wanted: Wanted = "all") -> Validators
         wanted: `rules` or `probes` leaves out modules that hold only the other, unread.
 
     Raises:
-        ConfiguratorError: a module does not load (LOAD001), or two define the same code or
+        ConfiguratorError: a module or rule does not load (LOAD001), or two define the same code or
             probe name (LOAD002).
     """
     rules: dict[str, Rule] = {}
     probes: dict[str, Probe] = {}
     origins: dict[str, Position] = {}
     for path in _module_files(roots):
-        if not _holds(path, wanted):
+        if not _holds(_text(path), wanted):
             continue
         module = _load(path)
         for item in _declared(module):
             key = item.code if isinstance(item, Rule) else item.name
             function = item.check if isinstance(item, Rule) else item.judge
             position = Position(str(path), function.__code__.co_firstlineno, 1)
+            if isinstance(item, Rule):
+                _check_rule(item, position)
             if key in origins:
                 raise ConfiguratorError.single(
                     "LOAD002", f"{key} is defined twice: {origins[key]} and {position}",
@@ -75,11 +85,35 @@ def _module_files(roots: Iterable[Path]) -> Iterator[Path]:
         yield from sorted((root / "validators").glob("*.py"))
 
 
-def _holds(path: Path, wanted: Wanted) -> bool:
+def _text(path: Path) -> bytes:
+    try:
+        return read_regular(path, _MAX_BYTES)
+    except OSError as error:
+        remedy = "mend the file, or leave it out of the content directory"
+        raise ConfiguratorError.single("LOAD001", why_unread(str(path), error), remedy) from error
+
+
+def _check_rule(rule: Rule, position: Position) -> None:
+    """Refuse a rule whose findings nothing could count or name."""
+    code, severity = rule.code, rule.severity
+    if not (isinstance(code, str) and _CODE.fullmatch(code)) or code.startswith(_OURS):
+        raise ConfiguratorError.single(
+            "LOAD001", f"{code!r} cannot be the code of a rule",
+            f"write capital letters and three digits, not {_OURS}...; 900 to 999 are free for "
+            "users: 'MEM901'", position,
+        )  # fmt: skip
+    if severity not in get_args(Severity):
+        allowed = ", ".join(get_args(Severity))
+        raise ConfiguratorError.single(
+            "LOAD001", f"{severity!r} is no severity of rule {code}", f"write one of {allowed}",
+            position,
+        )  # fmt: skip
+
+
+def _holds(text: bytes, wanted: Wanted) -> bool:
     """A module is left out only when it plainly has the other kind and not the wanted one."""
     if wanted == "all":
         return True
-    text = path.read_bytes()
     return _has(text, wanted) or not any(_has(text, kind) for kind in _MARKS)
 
 
@@ -116,13 +150,16 @@ def _load(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        # SystemExit too: a module that ends the program would leave everything unjudged.
         raise _broken(path, error) from error
     return module
 
 
-def _broken(path: Path, error: Exception) -> ConfiguratorError:
+def _broken(path: Path, error: BaseException) -> ConfiguratorError:
     line = 1
     trace = error.__traceback__
     while trace is not None:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from configurator.errors import ConfiguratorError, Position
+from configurator.regular import TooLargeError, read_regular, why_unread
 
 DataPath = tuple[str | int, ...]
 """Keys and list indices from the root of a document to a value in it."""
@@ -99,16 +100,16 @@ def read_source(path: Path) -> Source:
     """
     name = str(path)
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ConfiguratorError.single(
-                "SCH009",
-                f"{name} is larger than {_MAX_BYTES >> 20} MiB",
-                "a profile is a few kilobytes: check that this is the right file",
-            )
-        raw = path.read_bytes()
+        raw = read_regular(path, _MAX_BYTES)
+    except TooLargeError as error:
+        raise ConfiguratorError.single(
+            "SCH009",
+            why_unread(name, error),
+            "a profile is a few kilobytes: check that this is the right file",
+        ) from error
     except OSError as error:
         raise ConfiguratorError.single(
-            "SCH001", f"cannot read {name}: {error.strerror or error}", "check the path"
+            "SCH001", why_unread(name, error), "check the path"
         ) from error
     except ValueError as error:
         raise ConfiguratorError.single(

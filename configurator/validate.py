@@ -115,35 +115,46 @@ def run_rule(
     locate: Callable[[DataPath], Position | None],
     suppressions: Suppressions,
     name: Callable[[DataPath], str] = dotted,
-) -> Iterator[Diagnostic]:
+) -> list[Diagnostic]:
     """What one rule finds, placed by `locate` and called by `name`; a crash is a finding too."""
+    diagnostics: list[Diagnostic] = []
     try:
         for found in rule.check(subject):
             position = locate(found.path)
-            yield Diagnostic(
-                rule.code,
-                rule.name,
-                rule.severity,
-                found.message,
-                found.remedy,
-                position,
-                name(found.path),
-                rule.source,
-                suppressions.reason(rule.code, position),
-                found.fix,
+            diagnostics.append(
+                Diagnostic(
+                    rule.code,
+                    rule.name,
+                    rule.severity,
+                    found.message,
+                    found.remedy,
+                    position,
+                    name(found.path),
+                    rule.source,
+                    suppressions.reason(rule.code, position),
+                    found.fix,
+                )
             )
-    except Exception as error:
-        # One faulty rule, possibly a user's, must not hide what the others found.
-        yield Diagnostic(
-            CRASH,
-            "rule-crashed",
-            "error",
-            f"rule {rule.code} {rule.name} crashed: {type(error).__name__}: {error}",
-            "report it with this profile; the other rules have run",
-            None,
-            "",
-            "",
-        )
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # One faulty rule, possibly a user's, must not hide what the others found; nor may it end
+        # the program with an exit code of its own.
+        diagnostics.append(_crash(rule, error))
+    return diagnostics
+
+
+def _crash(rule: Rule, error: BaseException) -> Diagnostic:
+    return Diagnostic(
+        CRASH,
+        "rule-crashed",
+        "error",
+        f"rule {rule.code} {rule.name} crashed: {type(error).__name__}: {error}",
+        "report it with this profile; the other rules have run",
+        None,
+        "",
+        "",
+    )
 
 
 def _idle_nulls(layers: Layers) -> Iterator[Diagnostic]:

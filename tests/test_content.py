@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from configurator.content import ROOT, Library
+from configurator.content import FOLDERS, ROOT, Library
 from configurator.errors import ConfiguratorError
 
 PROFILE = """\
@@ -57,6 +58,22 @@ def test_a_user_directory_lies_over_ours(tmp_path: Path) -> None:
 def test_a_content_directory_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfiguratorError, match="REF002"):
         Library([tmp_path / "absent"])
+    file = write(tmp_path / "file", "")
+    with pytest.raises(ConfiguratorError, match=r"REF002 content directory .*/file is not a dir"):
+        Library([file])
+
+
+@pytest.mark.parametrize("kind", ["hardware", "kernel"])
+def test_an_entry_that_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / FOLDERS[kind]
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "zero.yaml").symlink_to("/dev/zero")
+    library = Library([tmp_path])
+    read = library.hardware if kind == "hardware" else library.kernel
+    for name, fact in (("pipe", "is a pipe"), ("zero", "is a device")):
+        with pytest.raises(ConfiguratorError, match=rf"SCH001 .*/{name}\.yaml {fact}, not a file"):
+            read(name)
 
 
 def test_an_entry_is_named_as_its_file(tmp_path: Path) -> None:

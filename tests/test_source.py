@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,14 @@ def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     path.write_text("# " + "x" * (1 << 20) + "\n")
     with pytest.raises(ConfiguratorError, match="larger than 1 MiB"):
         read_source(path)
+
+
+@pytest.mark.parametrize(
+    ("target", "fact"),
+    [("/dev/zero", "is a device"), ("pipe", "is a pipe"), (".", "is a directory")],
+)
+def test_what_is_no_file_is_not_read(tmp_path: Path, target: str, fact: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a.yaml").symlink_to(target)
+    with pytest.raises(ConfiguratorError, match=rf"SCH001 .*/a\.yaml {fact}, not a file"):
+        read_source(tmp_path / "a.yaml")

@@ -87,6 +87,31 @@ def test_no_finding_is_exit_code_0(check) -> None:  # type: ignore[no-untyped-de
     assert (result.findings, result.exit_code("info"), result.unusable) == ((), 0, False)
 
 
+@rule("MEM904", "leaving", source="a test")
+def leaving(deployment: Deployment) -> Iterator[Finding]:
+    yield Finding(("name",), "found before it left", "none")
+    raise SystemExit(0)
+
+
+@rule("MEM905", "interrupted", source="a test")
+def interrupted(deployment: Deployment) -> Iterator[Finding]:
+    yield Finding(("name",), "found before the interrupt", "none")
+    raise KeyboardInterrupt
+
+
+def test_a_rule_that_ends_the_program_crashed(check) -> None:  # type: ignore[no-untyped-def]
+    result = check("extends: ling-3.0-flash-spark\n", leaving, made(code="MEM906"))
+    assert result.exit_code() == 3
+    (crash,) = [finding for finding in result.findings if finding.code == "INT001"]
+    assert crash.message == "rule MEM904 leaving crashed: SystemExit: 0"
+    assert [f.message for f in result.findings if f.code == "MEM904"] == ["found before it left"]
+
+
+def test_an_interrupt_is_no_crash_of_a_rule(check) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(KeyboardInterrupt):
+        check("extends: ling-3.0-flash-spark\n", interrupted)
+
+
 def test_a_crashing_rule_is_named_and_hides_nothing(check) -> None:  # type: ignore[no-untyped-def]
     result = check("extends: ling-3.0-flash-spark\n", crashing, made(code="MEM903"))
     assert {finding.code for finding in result.findings} == {"INT001", "MEM902", "MEM903"}

@@ -28,11 +28,20 @@ def content_option(function: F) -> F:
         "--content",
         "content",
         multiple=True,
-        type=click.Path(path_type=Path),
+        callback=_directories,
         metavar="DIR",
         help="A content directory of your own (profiles/, kernels/, validators/), laid over the "
         f"built-in one; repeatable. Default: ${CONTENT_VARIABLE}.",
     )(function)
+
+
+def _directories(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[Path, ...]:
+    if not all(values):
+        # Path("") would be the directory that one happens to be in.
+        raise click.BadParameter("an empty name is no directory; write . for the one you are in")
+    return tuple(Path(value) for value in values)
 
 
 def format_option(function: F) -> F:

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from configurator.engine.store import order
+from configurator.regular import read_regular
 
+_MAX_BYTES = 16 << 20
+"""More than the tags and branches of any repository take."""
 _TAG = re.compile(r"refs/tags/v?(\d+(?:\.\d+)+(?:\.?(?:post|rc|a|b|dev)\d*)?)")
 
 
@@ -61,6 +64,6 @@ def _resolved(git: Path, head: str) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
+        return read_regular(path, _MAX_BYTES).decode("utf-8", "replace").strip()
+    except (OSError, ValueError):
         return ""

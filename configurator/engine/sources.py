@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,12 @@ from typing import Any, Literal
 
 from configurator.engine.checkout import tagged_version
 from configurator.errors import ConfiguratorError
+from configurator.regular import NotRegularError, check_regular, read_regular, why_unread
 
 PACKAGE = "sglang"
 _VERSION = re.compile(r"""^__version__\s*(?::.*)?=.*?["']([\w.+!-]+)["']""", re.MULTILINE)
+_MAX_FILE = 32 << 20
+"""More than any file of the engine that is read."""
 _MUTATORS = ("append", "extend", "update", "add", "remove")
 
 Kind = Literal["import", "assign", "class", "function", "extend", "mutate"]
@@ -153,15 +157,26 @@ class SourceTree:
 
     def data(self, name: str) -> bytes:
         """Contents of a file, as they are."""
-        return self._zip.read(name) if self._zip else self._read(self._root / name)
+        return self._unzip(self._zip, name) if self._zip else self._read(self._root / name)
 
     def _read(self, path: Path) -> bytes:
         try:
-            return path.read_bytes()
+            return read_regular(path, _MAX_FILE)
         except OSError as error:
             raise ConfiguratorError.single(
-                "CAT001", f"{path} cannot be read: {error}", "give a tree that can be read"
+                "CAT001", why_unread(str(path), error), "give a tree that can be read"
             ) from error
+
+    def _unzip(self, wheel: zipfile.ZipFile, name: str) -> bytes:
+        try:
+            with wheel.open(name) as file:
+                found = file.read(_MAX_FILE + 1)
+        except (OSError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            # RuntimeError: a password is asked for, or the compression is not known.
+            raise _unusable(f"{name} in {self.path} cannot be read: {error}") from error
+        if len(found) > _MAX_FILE:
+            raise _unusable(f"{name} in {self.path} is larger than {_MAX_FILE >> 20} MiB")
+        return found
 
     def module(self, dotted: str) -> Module | None:
         """A module of the engine; None when there is none or it does not parse."""
@@ -176,7 +191,7 @@ class SourceTree:
                 is_package = name.endswith("/__init__.py")
                 try:
                     return Module(dotted, is_package=is_package, text=self.text(name))
-                except SyntaxError:
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
                     return None
         return None
 
@@ -253,10 +268,15 @@ def _package_root(path: Path) -> Path:
 
 def _open_wheel(path: Path) -> zipfile.ZipFile:
     try:
+        check_regular(path)
         return zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise ConfiguratorError.single(
-            "CAT001",
-            f"{path} is no wheel: {error}",
-            "give a .whl file or a directory with the unpacked package",
-        ) from error
+    except NotRegularError as error:
+        raise _unusable(f"{path} {error.strerror}") from error
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise _unusable(f"{path} is no wheel: {error}") from error
+
+
+def _unusable(message: str) -> ConfiguratorError:
+    return ConfiguratorError.single(
+        "CAT001", message, "give a .whl file or a directory with the unpacked package"
+    )

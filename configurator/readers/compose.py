@@ -16,6 +16,7 @@ from configurator.readers.processes import Result, ScriptRunner, commands_of
 from configurator.readers.splitting import split_words
 from configurator.readers.wrappers import setting
 from configurator.readers.yamlwords import Documents, is_null
+from configurator.regular import read_regular
 from configurator.words import Command, Invocation, Setting, Word
 
 _MAX_EXTENDS = 10
@@ -56,9 +57,8 @@ def _defaults(folder: Path | None) -> dict[str, str]:
         return {}
     try:
         path = folder / ".env"
-        if not path.is_file() or path.stat().st_size > _MAX_ENV_FILE:
-            return {}
-        settings = parse_env(path.read_text("utf-8-sig"), str(path), quotes=True)
+        text = read_regular(path, _MAX_ENV_FILE).decode("utf-8-sig")
+        settings = parse_env(text, str(path), quotes=True)
     except (OSError, UnicodeDecodeError):
         return {}
     return {name: one.value for name, one in settings.items() if one.value is not None}

@@ -6,6 +6,7 @@ import re
 from pathlib import Path, PurePosixPath
 
 from configurator.errors import Position, Problem
+from configurator.regular import read_regular
 from configurator.words import Setting, Word
 
 _MAX_BYTES = 256 << 10
@@ -25,7 +26,7 @@ def read_env_file(
         remedy = "put the file beside this one, or name its values here"
         return {}, (Problem("LNT004", message, remedy, path.position),)
     try:
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_regular(file, _MAX_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         message = f"{path.text} cannot be read: {error.__class__.__name__}"
         return {}, (Problem("LNT004", message, "save it as UTF-8 text", path.position),)

@@ -16,6 +16,7 @@ from configurator.readers.reading import Reading
 from configurator.readers.shell import run_script
 from configurator.readers.systemd import read_systemd
 from configurator.readers.yamlwords import Documents
+from configurator.regular import NotRegularError, TooLargeError, read_regular, why_unread
 from configurator.words import Command, Setting, Word
 
 MAX_BYTES = 2 << 20
@@ -168,15 +169,13 @@ def load(path: Path) -> str:
     """The text of a file. Raises as `read_commands`."""
     name = str(path)
     try:
-        if not path.is_file():
-            reason = "is a directory" if path.is_dir() else "is not a file"
-            raise _unreadable(f"{name} {reason}", "give a file that starts the engine")
-        if path.stat().st_size > MAX_BYTES:
-            raise _too_large(name)
-        raw = path.read_bytes()
+        raw = read_regular(path, MAX_BYTES)
+    except TooLargeError:
+        raise _too_large(name) from None
+    except NotRegularError as error:
+        raise _unreadable(why_unread(name, error), "give a file that starts the engine") from None
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise _unreadable(f"cannot read {name}: {reason}", "check the path") from None
+        raise _unreadable(why_unread(name, error), "check the path") from None
     except ValueError as error:
         raise _unreadable(f"cannot read {name!r}: {error}", "check the path") from None
     try:

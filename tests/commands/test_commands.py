@@ -27,6 +27,8 @@ def test_version_and_help(capsys: Capture) -> None:
         (["valdate", "x"], "did you mean 'validate'?"),
         (["validate"], "Missing argument 'PROFILE...'"),
         (["validate", "x", "--format", "xml"], "'xml' is not one of"),
+        (["list", "kernels", "--content", ""], "an empty name is no directory; write . for"),
+        (["list", "kernels", "--content", "/etc/passwd"], "/etc/passwd is not a directory"),
         (["render", "ling-3.0-flash-spark"], "Missing option '-o'"),
         (["check"], "exactly one of PROFILE and --expect"),
         (["check", "a", "--expect", "b"], "exactly one of PROFILE and --expect"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -114,3 +115,44 @@ def test_the_shipped_file_is_as_it_is_written(tmp_path: Path) -> None:
     Store(again).write(reversed(some))
     assert again.read_bytes() == shipped().path.read_bytes()
     assert again.stat().st_size < 80_000
+
+
+def test_a_pipe_or_a_device_is_no_wheel(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.whl")
+    (tmp_path / "zero.whl").symlink_to("/dev/zero")
+    for name, fact in (("pipe", "is a pipe"), ("zero", "is a device")):
+        with pytest.raises(ConfiguratorError, match=rf"CAT001 .*/{name}\.whl {fact}, not a file"):
+            extract(tmp_path / f"{name}.whl")
+
+
+def test_a_pipe_in_a_tree_is_not_read(tree: Tree, layout: Files) -> None:
+    root = tree(layout)
+    (root / "sglang/srt/server_args.py").unlink()
+    os.mkfifo(root / "sglang/srt/server_args.py")
+    with pytest.raises(ConfiguratorError, match=r"CAT001 .*server_args\.py is a pipe, not a file"):
+        extract(root)
+
+
+def test_a_wheel_whose_files_cannot_be_read(tree: Tree, layout: Files, tmp_path: Path) -> None:
+    wheel = wheel_of(tree(layout), tmp_path / "sglang-1.2.3.whl")
+    good = wheel.read_bytes()
+    wheel.write_bytes(good.replace(b"class ServerArgs", b"class ServerXrgs"))
+    with pytest.raises(ConfiguratorError, match=r"CAT001 sglang/srt/server_args\.py in .*CRC"):
+        extract(wheel)
+
+
+def test_a_wheel_that_unpacks_without_end(tree: Tree, layout: Files, tmp_path: Path) -> None:
+    path = tmp_path / "sglang-1.2.3.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("sglang/srt/server_args.py", b"#" * ((32 << 20) + 1))
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(ConfiguratorError, match=r"CAT001 .*server_args\.py .*larger than 32 MiB"):
+        extract(path, "1.2.3")
+
+
+@pytest.mark.parametrize("text", ["x = 1\0\n", "(" * 5000, "-" * 100_000 + "1"])
+def test_a_module_that_breaks_the_parser_is_passed_over(
+    tree: Tree, calls: Files, text: str
+) -> None:
+    root = tree(calls | {"sglang/srt/backends.py": text})
+    assert extract(root).flags["moe"].choices == ()

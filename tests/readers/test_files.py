@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -321,3 +322,33 @@ def test_files_that_grow_without_end_are_refused(name: str) -> None:
 )
 def test_odd_files_are_read_to_their_end(name: str, text: str, launches: int) -> None:
     assert len(read_text(text, name).commands) == launches
+
+
+@pytest.mark.parametrize(
+    ("target", "fact"),
+    [
+        ("/proc/kmsg", "belongs to /proc and is not a file"),
+        ("/dev/zero", "is a device, not a file"),
+        ("pipe", "is a pipe, not a file"),
+        (".", "is a directory, not a file"),
+    ],
+)
+def test_what_would_be_read_for_ever_is_not_read(tmp_path: Path, target: str, fact: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "run.sh").symlink_to(target)
+    with pytest.raises(ConfiguratorError, match=rf"LNT001 .*/run\.sh {fact}"):
+        read_commands(tmp_path / "run.sh")
+
+
+@pytest.mark.parametrize("target", ["/proc/kmsg", "/dev/zero", "pipe"])
+def test_variables_beside_a_file_are_not_read_for_ever(tmp_path: Path, target: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / ".env").symlink_to(target)
+    (tmp_path / "vars").symlink_to(target)
+    compose = tmp_path / "compose.yaml"
+    compose.write_text(
+        "services:\n  a:\n    image: i\n    env_file: vars\n    command: sglang serve --tp $N\n"
+    )
+    reading = read_commands(compose)
+    assert [w.text for w in reading.commands[0].argv] == ["--tp", "$N"]
+    assert [p.message for p in reading.problems] == ["the variables in `vars` are not read"]
