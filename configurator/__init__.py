@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from configurator.checkpoint import Checkpoint, Tensor
     from configurator.deployment import Arg, Deployment, Env, Expectation, Mechanism
-    from configurator.engine.argv import ArgvError, Option, Parsed
+    from configurator.engine.argv import ArgvError, Option, Parsed, value_error
     from configurator.engine.catalogue import (
         Catalogue,
         Flag,
@@ -98,6 +98,7 @@ _HOME = {
     "refuted": "verdicts",
     "rule": "rules",
     "since": "engine.releases",
+    "value_error": "engine.argv",
     "versions_with": "engine.catalogue",
 }
 
@@ -149,6 +150,7 @@ __all__ = [
     "refuted",
     "rule",
     "since",
+    "value_error",
     "versions_with",
     "why_no_report",
 ]

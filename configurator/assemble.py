@@ -248,9 +248,15 @@ def words_of(arg: Arg) -> tuple[Word, ...]:
     name, separator, text = _SPELLING.fullmatch(arg.spelling or arg.name).groups()  # type: ignore[union-attr]  # matches any text
     if text and len(values) == 1 and isinstance(values[0], str) and _same(text, values[0]):
         values = (text,)
-    if separator == "=" and len(values) == 1 and isinstance(values[0], str):
-        return (f"--{name}={values[0]}",)
+    value = values[0] if len(values) == 1 and isinstance(values[0], str) else None
+    # A value that looks like an option would be taken for one.
+    if value is not None and (separator == "=" or _looks_like_option(value)):
+        return (f"--{name}={value}",)
     return (f"--{name}", *values)
+
+
+def _looks_like_option(value: str) -> bool:
+    return value.startswith("-") and not re.fullmatch(r"-(\d+|\d*\.\d+)?", value)
 
 
 def _same(text: str, value: str) -> bool:

@@ -6,6 +6,7 @@ not pay for the others.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import keyword
 import os
@@ -37,6 +38,8 @@ COMMANDS = {
 
 EXIT_UNUSABLE = 2
 EXIT_BUG = 3
+EXIT_BROKEN_PIPE = 141
+"""As a shell reports a program that ended by SIGPIPE."""
 
 
 def module_of(verb: str) -> str:
@@ -108,7 +111,13 @@ def run(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader has what it wanted (`| head`); Python would complain at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return EXIT_BROKEN_PIPE
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return _explain_failure(error)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        click.echo(f"cannot write the output: {error.strerror}", err=True)
+        return EXIT_UNUSABLE
     except Exception as error:
         return _explain_failure(error)
     return result if isinstance(result, int) else 0

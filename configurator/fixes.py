@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configurator.errors import Position
+from configurator.linted import LintedCommand
 from configurator.rules import Fix
 from configurator.validate import Diagnostic
 
@@ -47,6 +49,65 @@ def fix_text(text: str, name: str, findings: Iterable[Diagnostic]) -> Fixed:
         whole = lines[line]
         lines[line] = whole[:column] + fix.new + whole[column + len(fix.old) :]
     return Fixed("\n".join(lines), tuple(made), tuple(left))
+
+
+def safely_fixed(
+    commands: Sequence[LintedCommand], text: str, *, shell: bool
+) -> Iterator[LintedCommand]:
+    """The launches of a file, with those fixes left out that could change another meaning.
+
+    A word may be shared: by several launches, which must then want the same fix, or through a
+    variable of a `shell`, which something else may use or compare. And a new name must not stand
+    there yet.
+    """
+    for linted in commands:
+        script = text if shell else None
+        found = tuple(
+            f if f.fix is None or _is_safe(f, linted, commands, script) else replace(f, fix=None)
+            for f in linted.findings
+        )
+        yield replace(linted, findings=found)
+
+
+def _is_safe(
+    finding: Diagnostic,
+    linted: LintedCommand,
+    commands: Sequence[LintedCommand],
+    script: str | None,
+) -> bool:
+    at, fix = finding.position, finding.fix
+    if at is None or fix is None:
+        return False
+    options = [o for o in linted.launch.options() if linted.command.argv[o.index].position != at]
+    if any(fix.new in option.names for option in options):
+        return False
+    sharing = [c for c in commands if at in _places(c)]
+    same = all(any(f.position == at and f.fix == fix for f in c.findings) for c in sharing)
+    news = [f.fix.new for f in linted.findings if f.fix and f.fix.old != fix.old]
+    own = script is None or _is_own(at, linted, script)
+    return same and fix.new not in news and own
+
+
+def _places(linted: LintedCommand) -> set[Position]:
+    words = {word.position for word in linted.command.argv}
+    return words | {setting.position for setting in linted.command.env.values()}
+
+
+def _is_own(at: Position, linted: LintedCommand, text: str) -> bool:
+    """The word stands in the command itself, or in an array or an export used nowhere else."""
+    start = linted.command.position
+    if (at.line, at.column) >= (start.line, start.column):
+        return True
+    lines = text.split("\n")[: at.line]
+    if not lines:
+        return False
+    if any(setting.position == at for setting in linted.command.env.values()):
+        return True
+    before = "\n".join([*lines[:-1], lines[-1][: at.column - 1]])
+    opened = list(re.finditer(r"(\w+)\+?=\(", before))
+    if not opened or ")" in re.sub(r"#.*", "", before[opened[-1].end() :]):
+        return False
+    return len(re.findall(rf"\$\{{?{opened[-1][1]}\b", text)) == 1
 
 
 def fix_file(path: Path, findings: Iterable[Diagnostic]) -> int:

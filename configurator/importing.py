@@ -20,11 +20,13 @@ from configurator.content import Library
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.engine.argv import Option
 from configurator.errors import ConfiguratorError, Position, Problem
+from configurator.evidence.collect import redact_text
 from configurator.launch import Launch
 from configurator.recognize import recognized
 from configurator.resolve import resolve
 from configurator.schema.base import parse
 from configurator.schema.profile import Profile, SecretRef
+from configurator.secrets import is_secret_value, secret_options
 from configurator.source import dump, parse_source
 from configurator.words import Command
 
@@ -93,9 +95,10 @@ def import_command(
         draft.problem(
             "IMP004", _difference(wanted, deployment), "compare before you rely on it", None
         )
-    header = _header(command, launch, exact, draft.problems)
+    header = _header(command, launch, exact, list(dict.fromkeys(draft.problems)))
     text = f"{header}{dump(data)}"
-    return Imported(text, exact, tuple(draft.problems), deployment, mechanisms)
+    problems = tuple(dict.fromkeys(draft.problems))
+    return Imported(text, exact, problems, deployment, mechanisms)
 
 
 def _first(
@@ -111,7 +114,7 @@ def _first(
             refused = {own for own, key in _KEYS.items() if ".".join(key[:2]) in said}
             if refused <= draft.refused:
                 raise
-            draft.refused |= refused
+            draft.refuse(refused - draft.refused, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class _Draft:
         self.problems: list[Problem] = []
         self.kept: list[tuple[str, Option]] = []
         """Name as a profile renders it, and the option; of several of one flag the last."""
+        self.hidden = frozenset(option.index for option in secret_options(launch))
         self.refused: set[str] = set()
         """Arguments whose values are none that their key may have."""
         self._sort()
@@ -164,6 +168,21 @@ class _Draft:
     def problem(self, code: str, fact: str, remedy: str, index: int | None) -> None:
         at = self.command.position if index is None else self.command.argv[index].position
         self.problems.append(Problem(code, fact, remedy, at))
+
+    def refuse(self, names: set[str], error: ConfiguratorError) -> None:
+        """Leave these to `extra.args`: their keys do not take such values."""
+        self.refused |= names
+        for own, option in self.kept:
+            said = (
+                [p.remedy for p in error.problems if ".".join(_KEYS[own][:2]) in p.message]
+                if (own in names)
+                else []
+            )
+            if said:
+                self.problem(
+                    "IMP008", f"--{option.name} is none that a profile takes: {said[0]}",
+                    "mend the value; until then validate refuses the profile", option.index,
+                )  # fmt: skip
 
     def _sort(self) -> None:
         taken = set(self.launch.parsed.positionals)
@@ -191,6 +210,12 @@ class _Draft:
     def _is_usable(self, option: Option) -> bool:
         unknown = [i for i in option.places if self.command.argv[i].unknown]
         secret = self._name(option) in _SECRETS
+        if option.index in self.hidden and not secret:
+            self.problem(
+                "IMP005", f"--{option.name} holds a secret in clear: it is not copied",
+                "give it where the profile's launch runs", option.index,
+            )  # fmt: skip
+            return False
         if not _SPELLING.fullmatch(option.name):
             fact, remedy = "is no option that a profile can hold: it is left out", "add it by hand"
             self.problem("IMP002", f"{option.name!r} {fact}", remedy, option.index)
@@ -261,7 +286,12 @@ class _Draft:
     def _env(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for setting in self.command.env.values():
-            if setting.value is None or not _ENV.fullmatch(setting.name):
+            if setting.value is not None and is_secret_value(setting.name, setting.value):
+                self.problems.append(Problem(
+                    "IMP005", f"{setting.name} holds a secret in clear: it is not copied",
+                    f"export {setting.name} where the profile's launch runs", setting.position,
+                ))  # fmt: skip
+            elif setting.value is None or not _ENV.fullmatch(setting.name):
                 self.problems.append(Problem(
                     "IMP001", f"{setting.name} is known only where it runs: left out",
                     "set it in extra.env once it is known", setting.position,
@@ -297,7 +327,11 @@ class _Draft:
             name = f"--{option.name}"
             words += [f"{name}={values[0]}"] if joined else [name, *values]
         env = {s.name: s.value for s in self.command.env.values() if s.value is not None}
-        usable = {name: value for name, value in env.items() if _ENV.fullmatch(name)}
+        usable = {
+            name: value
+            for name, value in env.items()
+            if _ENV.fullmatch(name) and not is_secret_value(name, value)
+        }
         return _Wanted(tuple(words), usable, self.launch.integer("node-rank") or 0)
 
 
@@ -425,6 +459,9 @@ def _header(command: Command, launch: Launch, exact: bool, problems: list[Proble
         else "Does NOT render back to the same launch:",
         *(f"- line {p.position.line if p.position else at.line}: {p.message}" for p in problems),
     ]
+    if command.entry == "serve":
+        lines.append("`sglang serve` becomes python3 -m sglang.launch_server, --model-path named.")
     if command.image:
         lines.append(f"The image was {command.image}.")
-    return "".join(f"# {line.replace(chr(10), ' ')}\n" for line in lines)
+    safe = ("".join(c if c.isprintable() else " " for c in line) for line in lines)
+    return "".join(f"# {redact_text(line)}\n" for line in safe)

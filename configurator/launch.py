@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from configurator.assemble import arg_words
+from configurator.assemble import words_of
 from configurator.deployment import Deployment
 from configurator.engine.argv import Option, Parsed, parse
 from configurator.engine.catalogue import Catalogue, catalogue_of
@@ -143,8 +143,7 @@ def launch_of(deployment: Deployment) -> Launch:
     """What every rank of a deployment is started with, before its place in the whole."""
     words: list[LaunchWord] = []
     for arg in deployment.args.values():
-        words.append(LaunchWord(f"--{arg.name}", arg.path, arg.origin))
-        for word in arg_words(arg.value):
+        for word in words_of(arg):
             known = isinstance(word, str)
             text = word if isinstance(word, str) else "..."
             words.append(LaunchWord(text, arg.path, arg.origin, unknown=not known))
@@ -163,7 +162,7 @@ def launch_of(deployment: Deployment) -> Launch:
 
 def checkpoint_at(path: str | None) -> Checkpoint | None:
     """The checkpoint of a path; None when it is not a directory of this machine."""
-    if path is None or not Path(path).is_dir():
+    if not path or not Path(path).is_dir():
         return None
     from configurator.checkpoint import read_checkpoint
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from configurator.content import Library
 from configurator.engine.catalogue import available_versions
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
+from configurator.evidence.collect import redact_text
+from configurator.fixes import safely_fixed
 from configurator.launch import Launch, LaunchEnv, LaunchWord, checkpoint_at
+from configurator.linted import Linted, LintedCommand, Why
 from configurator.readers.reading import Reading
 from configurator.rules import Rule, Severity
 from configurator.schema.content import Engine, Hardware
+from configurator.secrets import secrets_of
 from configurator.source import DataPath
 from configurator.suppress import Suppressions
-from configurator.validate import Diagnostic, exit_code, in_order, run_rule
+from configurator.validate import Diagnostic, in_order, run_rule
 from configurator.words import Command
 
 _SEVERITIES: dict[str, Severity] = {
@@ -28,8 +31,6 @@ _SEVERITIES: dict[str, Severity] = {
 }
 """Of what a reader could not do; everything else is for information."""
 _TAG = re.compile(r":v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\d.]|rc|\.dev)")
-
-Why = Literal["asked for", "image", "newest release"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +46,6 @@ class Around:
     """A directory that stands for every draft's checkpoint."""
 
 
-@dataclass(frozen=True, slots=True)
-class LintedCommand:
-    """One launch with what was found about it."""
-
-    command: Command
-    launch: Launch
-    engine_because: Why
-    findings: tuple[Diagnostic, ...]
-
-    @property
-    def engine_accepts(self) -> bool:
-        """The parser of that engine would take the arguments."""
-        return self.launch.parsed.accepted
-
-
-@dataclass(frozen=True, slots=True)
-class Linted:
-    """One file with its launches."""
-
-    file: str
-    format: str
-    commands: tuple[LintedCommand, ...] = ()
-    others: tuple[Diagnostic, ...] = ()
-    """What is said of the file and not of one launch."""
-    unusable: bool = False
-    """The file cannot be read."""
-
-    @property
-    def findings(self) -> tuple[Diagnostic, ...]:
-        """Everything that was found, each once though several launches share its place."""
-        every = (*self.others, *(f for c in self.commands for f in c.findings))
-        return in_order(dict.fromkeys(every))
-
-    def exit_code(self, fail_on: str = "error") -> int:
-        """3: a rule crashed; 2: the file cannot be read; 1: a finding counts; else 0."""
-        return 2 if self.unusable else exit_code(self.findings, fail_on)
-
-
 def lint(reading: Reading, text: str, around: Around, library: Library,
          rules: Iterable[Rule]) -> Linted:  # fmt: skip
     """Judge every launch of a file.
@@ -95,12 +58,27 @@ def lint(reading: Reading, text: str, around: Around, library: Library,
         rules: of all rules those about launches are run.
     """
     chosen = tuple(rule for rule in rules if rule.subject == "launch")
-    suppressions = Suppressions.of_text(reading.file, text)
+    trailing = reading.format not in ("systemd", "dockerfile")
+    suppressions = Suppressions.of_text(reading.file, text, trailing=trailing)
     commands = [_command(c, around, library, chosen, suppressions) for c in reading.commands]
     others = [from_problem(problem) for problem in reading.problems]
-    known = {rule.code for rule in chosen}
+    known = {rule.code for rule in rules}
     others += [from_problem(p, severity) for severity, p in suppressions.problems(known)]
-    return Linted(reading.file, reading.format, tuple(commands), in_order(others))
+    secrets = secrets_of(c.launch for c in commands)
+    hidden = tuple(
+        replace(c, findings=tuple(_hidden(f, secrets) for f in c.findings))
+        for c in safely_fixed(commands, text, shell=reading.format == "shell")
+    )
+    others = [_hidden(finding, secrets) for finding in others]
+    return Linted(reading.file, reading.format, hidden, in_order(others), secrets=secrets)
+
+
+def _hidden(finding: Diagnostic, secrets: tuple[str, ...]) -> Diagnostic:
+    """The finding without a secret of the file, whatever repeats it."""
+    message, remedy = (redact_text(text, secrets) for text in (finding.message, finding.remedy))
+    if (message, remedy) == (finding.message, finding.remedy):
+        return finding
+    return replace(finding, message=message, remedy=remedy)
 
 
 def unreadable(file: str, error: ConfiguratorError) -> Linted:
@@ -202,4 +180,6 @@ def subject(launch: Launch, path: DataPath) -> str:
             return launch.option_at(index) or launch.words[index].text
         case ("env", str(name)):
             return name
+        case ("missing", str(name)):
+            return f"--{name}"
     return ""

@@ -26,9 +26,16 @@ def _size(text: str) -> int:
     return 1
 
 
+def _object(text: str) -> object:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(text)
+    return value
+
+
 _TYPES: dict[str, Any] = {
-    "int": int, "float": float, "json": json.loads, "size": _size, "str": str, "any": str,
-    "bool": str,
+    "int": int, "float": float, "json": json.loads, "json_object": _object, "size": _size,
+    "str": str, "any": str, "bool": str,
 }  # fmt: skip
 
 

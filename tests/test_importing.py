@@ -8,11 +8,13 @@ from corpus import commands
 from configurator.content import Library
 from configurator.importing import Imported, import_command, words_back
 from configurator.lint import Around, engine_named, launch_of_command
+from configurator.loader import Validators
 from configurator.readers.files import read_argv, read_text
 from configurator.resolve import resolve
 from configurator.schema.base import parse
 from configurator.schema.profile import Profile
 from configurator.source import parse_source
+from configurator.validate import judge
 from configurator.words import Command
 
 MODEL = "--model-path /models/m"
@@ -156,3 +158,49 @@ def test_a_machine_that_adds_something_is_not_called_exact(library: Library) -> 
     assert [p.code for p in made.problems] == ["IMP004"]
     assert "CUDA_VISIBLE_DEVICES" in made.problems[0].message
     assert "Does NOT render back" in made.text
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ("--port 0", "--port"),
+        ("--mem-fraction-static 1.5", "--mem-fraction-static"),
+        ("--host=", "--host"),
+        ("--tp-size x", None),
+    ],
+)
+def test_a_value_that_its_key_refuses_stays_and_is_said(
+    words: str, left: str | None, library: Library
+) -> None:
+    made = of_text(f"sglang serve {MODEL} {words}", library)
+    argv, _ = given_back(made.text, library)
+    assert argv == [*MODEL.split(), *words.split()]
+    if left:
+        assert [p.code for p in made.problems] == ["IMP008"]
+        assert made.problems[0].message.startswith(left)
+
+
+def test_values_that_look_like_options(library: Library) -> None:
+    made = of_text(f"sglang serve {MODEL} --served-model-name=--x", library)
+    argv, _ = given_back(made.text, library)
+    assert argv == [*MODEL.split(), "--served-model-name=--x"]
+    assert made.exact
+
+
+def test_a_home_directory_is_known_only_where_it_runs(library: Library) -> None:
+    made = of_text("sglang serve --model-path ~/m --tp-size 2", library)
+    assert {p.code for p in made.problems} == {"IMP008"}
+
+
+def test_rules_about_an_unspecified_machine_and_model_are_silent(
+    library: Library, validators: Validators
+) -> None:
+    for words in (
+        "--moe-runner-backend flashinfer_mxfp4",
+        "--moe-runner-backend humming",
+        "--moe-runner-backend triton",
+        "--tp-size 16 --nnodes 2 --node-rank 0 --dist-init-addr 192.0.2.1:5000",
+    ):
+        made = of_text(f"sglang serve {MODEL} {words}", library)
+        found = [d for d in judge(made.deployment, validators) if d.severity != "info"]
+        assert [d.code for d in found if d.code != "NET107"] == [], words

@@ -16,6 +16,7 @@ from configurator import (
     did_you_mean,
     launch_rule,
     load_catalogue,
+    value_error,
     versions_with,
 )
 
@@ -130,7 +131,7 @@ def argument_deprecated_in_the_engine(launch: Launch) -> Iterator[Finding]:
                 launch.path(option),
                 f"{launch.said(option)} is deprecated in {launch.engine.name}",
                 f"use {instead}" if instead else f"remove {option.name}: nothing replaces it",
-                _renaming(option, flag, launch.catalogue),
+                _renaming(option, flag.deprecated, launch.catalogue, flag),
             )
 
 
@@ -222,12 +223,11 @@ def argument_given_again(launch: Launch) -> Iterator[Finding]:
         last = launch.option(option.canonical)
         if last is None or last is option or option.canonical == "help":
             continue
-        counts = f" {' '.join(last.values)}" if last.values else ""
         same = option.values == last.values
         yield Finding(
             launch.path(option),
-            f"{launch.said(option)} {' '.join(option.values)}".rstrip()
-            + (" is given twice" if same else f" has no effect: --{last.name}{counts} comes later"),
+            launch.said(option)
+            + (" is given twice" if same else f" has no effect: --{last.name} comes later"),
             "remove one of them",
         )
 
@@ -271,7 +271,8 @@ def argument_missing(launch: Launch) -> Iterator[Finding]:
     """
     for error in launch.parsed.errors:
         if error.kind == "required":
-            yield Finding((), f"--{error.name} is missing", f"give --{error.name}")
+            place = ("missing", error.name)
+            yield Finding(place, f"--{error.name} is missing", f"give --{error.name}")
 
 
 @launch_rule("ENG109", "argument-is-ambiguous", source=_ARGPARSE)
@@ -315,7 +316,7 @@ def entry_unknown_to_the_engine(launch: Launch) -> Iterator[Finding]:
 def _ambiguous(launch: Launch) -> Iterator[Finding]:
     for error in launch.parsed.errors:
         if error.kind == "ambiguous":
-            remedy, fix = _remedy(error.name, launch.catalogue)
+            remedy, fix = _remedy(launch, error)
             fact = f"{_said(launch, error)} {error.fact} of sglang {_version(launch)}"
             yield Finding(_place(launch, error), fact, remedy, fix)
 
@@ -323,14 +324,15 @@ def _ambiguous(launch: Launch) -> Iterator[Finding]:
 def _unknown(launch: Launch) -> Iterator[Finding]:
     for error in launch.parsed.errors:
         if error.kind == "refused":
-            yield Finding(
-                _place(launch, error), f"{_said(launch, error)} {error.fact}", "remove it"
-            )
+            why = _sentence(error.flag.deprecated or "") if error.flag else ""
+            fact = f"{_said(launch, error)} is refused by sglang {_version(launch)}"
+            remedy = f"remove {error.name}" + (f"; the engine says: {why}" if why else "")
+            yield Finding(_place(launch, error), fact, remedy)
         elif error.kind == "unknown" and _elsewhere(error) is None:
             version = f"sglang {_version(launch)}"
             if _is_option(launch, error):
                 fact = f"{_said(launch, error)} is unknown to {version}"
-                remedy, fix = _remedy(error.name, launch.catalogue)
+                remedy, fix = _remedy(launch, error)
             else:
                 fact = f"{error.name!r} {error.fact}"
                 remedy, fix = _stray_remedy(launch, error), None
@@ -354,7 +356,12 @@ def _fitting(error: ArgvError) -> str:
     """What to write instead of a value that does not fit."""
     flag = error.flag
     if error.kind == "choice" and flag is not None and error.value is not None:
-        near = did_you_mean(error.value, flag.choices)
+        longer = [choice for choice in flag.choices if choice.startswith(f"{error.value}_")]
+        near = (
+            f"did you mean {' or '.join(map(repr, longer[:2]))}?"
+            if longer
+            else did_you_mean(error.value, flag.choices)
+        )
         return f"{near} (choices: {_list(flag.choices)})"
     if error.kind == "value" and flag is not None:
         return f"give {error.fact.removeprefix('takes ').partition(', not')[0]}"
@@ -386,35 +393,44 @@ def _elsewhere(error: ArgvError) -> str | None:
     return _ELSEWHERE.get(error.name.replace("_", "-")) if error.kind == "unknown" else None
 
 
-def _renaming(option: Option, flag: Flag, known: Catalogue | None) -> Fix | None:
+def _renaming(
+    option: Option, instead: str | None, known: Catalogue | None, old: Flag | None
+) -> Fix | None:
     """A change of the name alone, where the successor takes the same values."""
-    instead = (flag.deprecated or "").removeprefix("--")
-    new = known.flags.get(instead) if known else None
-    if new is None or (new.type, new.nargs) != (flag.type, flag.nargs):
+    name = (instead or "").removeprefix("--")
+    new = known.flags.get(name) if known else None
+    if new is None or (old is not None and (new.type, new.nargs) != (old.type, old.nargs)):
         return None
-    fits = not new.choices or set(option.values) <= set(new.choices)
-    return Fix(option.name, instead) if fits else None
+    values = [] if new.type is None else list(option.values)
+    return Fix(option.name, name) if new.type is None or not value_error(new, values) else None
 
 
-def _remedy(name: str, known: Catalogue | None) -> tuple[str, Fix | None]:
+def _remedy(launch: Launch, error: ArgvError) -> tuple[str, Fix | None]:
     """What replaced it, as an older release says; or where it exists; or what is spelled alike."""
+    name, known = error.name, launch.catalogue
     assert known is not None
+    option = next(o for o in launch.options() if o.index == error.index)
     spans = versions_with("flags", name)
     last = load_catalogue(spans.rpartition(" ")[2]) if spans else None
     before = last.flag(name) if last else None
     if before is not None and before.deprecated:
-        new = before.deprecated.removeprefix("--")
-        fix = Fix(name, new) if new in known.flags else None
-        return f"use {before.deprecated}; {name} is known in {spans} only", fix
+        fix = _renaming(option, before.deprecated, known, before)
+        said = before.deprecated
+        use = f"use {said}" if said.startswith("--") else f"the engine said: {_sentence(said)}"
+        return f"{use}; {name} is known in {spans} only", fix
     dashed = name.replace("_", "-")
     if dashed in known.flags:
-        return f"write {dashed}", Fix(name, dashed)
+        return f"write {dashed}", _renaming(option, dashed, known, None)
     # Many names share words, so only much likeness means anything.
     near = difflib.get_close_matches(dashed, known.flags, n=2, cutoff=0.8)
     meant = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
     if spans:
         return f"it is known in {spans} only" + (f"; {meant}" if meant else ""), None
     return meant or "remove it", None
+
+
+def _sentence(said: str) -> str:
+    return said.removeprefix("NOTE: ").strip().rstrip(".")
 
 
 def _list(names: tuple[str, ...]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from configurator import (
@@ -19,7 +20,7 @@ from configurator import (
 
 _PREFIXES = ("SGLANG_", "SGL_")
 _SOURCE = "the variables in the sources of every release: configurator/engine/catalogue.json.xz"
-# HEAD102 says more about this one, whoever set it.
+# HEAD102 says more about this one to a profile, whoever set it there.
 _ELSEWHERE = ("SGLANG_ENABLE_FP8_LM_HEAD",)
 # Nobody wrote what this one sets: a release that ignores it only shows less evidence.
 _OURS = "evidence.instrument"
@@ -208,7 +209,7 @@ def _unknown(launch: Launch) -> Iterator[tuple[bool, Finding]]:
     for known, env in _set(launch):
         if not env.name.startswith(_PREFIXES) or known.knows_env(env.name):
             continue
-        if env.name in _ELSEWHERE or env.origin == _OURS:
+        if (env.name in _ELSEWHERE and env.path[0] != "env") or env.origin == _OURS:
             continue
         spans = versions_with("env", env.name)
         last = load_catalogue(spans.rpartition(" ")[2]) if spans else None
@@ -231,6 +232,9 @@ def _remedy(name: str, known: Catalogue, spans: str, older: Catalogue | None) ->
     note = older.retired[name].note if older and name in older.retired else ""
     if spans:
         return f"remove it: it is known in {spans} only" + (f" ({note})" if note else "")
+    option = re.sub("^SGL(ANG)?_", "", name).replace("_", "-").lower()
+    if known.resolve(option).kind in ("exact", "alias"):
+        return f"use the option --{option}: there is no such variable"
     # All names begin alike, so only much likeness means anything.
     near = difflib.get_close_matches(name, known.env | known.env_read, n=2, cutoff=0.8)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else f"remove {name}"

@@ -19,7 +19,8 @@ from configurator import (
 
 _PASSES = "cuda_graph_passes_total"
 _FEW = 0.05
-"""Share of eager decode passes that may be left: batches that were never captured."""
+"""Share of eager decode passes that may be left, of batches that were never captured; and share of
+graph passes that is no use of them."""
 _CAPTURE = re.compile(
     r"Capture (target verify|target decode|draft decode|draft extend) (?:CUDA|CPU)? ?graph "
     r"(begin|end)\b(?:.*\bbs=\[([\d, ]*)\])?",
@@ -70,7 +71,7 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     (executed); or, without metrics, every decode line of the log says so (executed) or every wished
     batch size was captured (captured).
 
-    Refuted: all counted passes were eager, a wished batch size was not captured, the decode lines
+    Refuted: all or nearly all counted passes were eager, a wished batch size was not captured, the decode lines
     of a wished batch size or of the profile's concurrency say that it ran eager, or the engine
     resolved decode graphs to disabled.
 
@@ -160,8 +161,9 @@ def _of_passes(
         text = f"{graph:.0f} decode passes replayed graphs{few}{sized}{note}"
         return proven(Rung.EXECUTED, text, *observations)
     remedy = "remove --disable-cuda-graph, or capture the batch sizes that occur"
-    if not graph:
-        text = f"all {eager:.0f} decode passes ran eager"
+    if share > 1 - _FEW:
+        part = f"{eager:.0f} of {graph + eager:.0f}" if graph else f"all {eager:.0f}"
+        text = f"{part} decode passes ran eager{sized if graph else ''}"
         return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
     text = f"{share:.0%} of {graph + eager:.0f} decode passes ran eager{sized}{note}"
     return inconclusive(Rung.EXECUTED, text, *observations, remedy=remedy)

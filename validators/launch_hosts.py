@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from configurator import Finding, Launch, before, launch_rule, since
 
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-_ADDRESSES = ("SGLANG_HOST_IP", "HOST_IP")
+_ADDRESSES = ("SGLANG_HOST_IP", "HOST_IP", "SGLANG_LOCAL_IP_NIC")
 _NCCL_DEFAULT_RANGE = range(32768, 61000)
 
 

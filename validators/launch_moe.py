@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from configurator import Finding, Launch, before, launch_rule, since
@@ -10,6 +11,8 @@ from configurator import Finding, Launch, before, launch_rule, since
 _SPANNING = ("deepep", "mooncake", "ascend_fuseep", "flashinfer", "mori", "megamoe", "nixl", "pplx",
              "deepep_v2", "flashinfer_megamoe")  # fmt: skip
 _TRTLLM = ("flashinfer_trtllm", "flashinfer_trtllm_routed", "experimental_sgl_trtllm")
+_LARGE_GB, _LARGE_CHUNK = 160, 16384
+"""What the engine takes for a prefill step by itself on GPUs of that memory, and more."""
 _CAP = "SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK"
 # Runners that a model without quantization can use; with another it runs Triton or stops.
 _UNQUANTIZED = ("auto", "triton", "triton_kernel", "flashinfer_cutlass", "flashinfer_trtllm",
@@ -21,9 +24,18 @@ _TRUE = ("1", "true", "yes", "y")
 def _is_dense(launch: Launch) -> bool:
     """The checkpoint is here and says that there are no experts."""
     target = launch.checkpoint
-    if target is None or not target.config or target.experts:
+    if target is None or not (target.hidden_size and target.intermediate_size):
         return False
-    return not any("expert" in name for name in target.tensors)
+    # Models name their experts in many ways, so any word of them counts.
+    words = (*_keys(target.config), *target.tensors, *target.architectures)
+    return not any(re.search("(?i)expert|moe", word) for word in words)
+
+
+def _keys(config: object) -> Iterator[str]:
+    if isinstance(config, dict):
+        for key, value in config.items():
+            yield str(key)
+            yield from _keys(value)
 
 
 def _architectures(launch: Launch) -> tuple[str, ...]:
@@ -146,6 +158,12 @@ def _tokens_per_rank(launch: Launch, chunk: int) -> int | None:
     return -(-local // step) * step
 
 
+def _exchange(launch: Launch) -> tuple[str | int, ...]:
+    """Where MegaMoE is asked for."""
+    named = launch.option("moe-a2a-backend") or launch.option("moe-runner-backend")
+    return launch.path(named) if named else ()
+
+
 @launch_rule(
     "MOE108",
     "megamoe-buffer-below-the-prefill-chunk",
@@ -167,7 +185,9 @@ def megamoe_buffer_below_the_prefill_chunk(launch: Launch) -> Iterator[Finding]:
     megamoe = "megamoe" in (launch.text("moe-a2a-backend"), launch.text("moe-runner-backend"))
     known, decode = launch.catalogue, launch.text("disaggregation-mode") == "decode"
     variable = known.variables.get(_CAP) if known else None
-    if not megamoe or option is None or not chunk or chunk < 0 or decode or variable is None:
+    if option is None and launch.hardware and (launch.hardware.memory_gb or 0) >= _LARGE_GB:
+        chunk = _LARGE_CHUNK
+    if not megamoe or not chunk or chunk < 0 or decode or variable is None:
         return
     given = launch.env.get(_CAP)
     room = given.value if given else variable.default
@@ -176,7 +196,7 @@ def megamoe_buffer_below_the_prefill_chunk(launch: Launch) -> Iterator[Finding]:
         return
     default = "" if given else " by default"
     yield Finding(
-        given.path if given else launch.path(option),
+        given.path if given else launch.path(option) if option else _exchange(launch),
         f"a prefill step brings {needed} tokens to a rank; {_CAP} has room for {room}{default}",
         f"set {_CAP} to {needed}, or --chunked-prefill-size to {chunk * int(room) // needed}",
     )
@@ -246,7 +266,7 @@ def experts_asked_for_on_a_dense_model(launch: Launch) -> Iterator[Finding]:
     """The checkpoint has no experts: arguments about them are accepted and have no effect.
 
     Bad:
-        # config: {"architectures": ["Qwen3ForCausalLM"], "num_attention_heads": 32}
+        # config: {"architectures": ["Qwen3ForCausalLM"], "hidden_size": 8, "intermediate_size": 16}
         sglang serve --model-path CHECKPOINT --tp 2 --moe-a2a-backend deepep
 
     Good:

@@ -61,7 +61,7 @@ def moe_runner_on_a_dense_model(deployment: Deployment) -> Iterator[Finding]:
         model: {name: qwen3-8b}
     """
     runner = deployment.args.get("moe-runner-backend")
-    if runner is not None and deployment.model.moe is None:
+    if runner is not None and deployment.model.described and deployment.model.moe is None:
         yield Finding(
             runner.path,
             f"{deployment.model.name} has no experts: --moe-runner-backend {runner.value} has no "

@@ -50,6 +50,8 @@ def expert_storage_not_served(deployment: Deployment) -> Iterator[Finding]:
     Good:
         extends: ling-3.0-flash-spark
     """
+    if not deployment.model.described:
+        return
     stored = deployment.model.quantization.experts if deployment.model.moe else None
     for mechanism in deployment.mechanisms.values():
         wanted = mechanism.kernel.needs.experts
@@ -99,7 +101,7 @@ def checkpoint_without_draft_layers(deployment: Deployment) -> Iterator[Finding]
     """
     for mechanism in deployment.mechanisms.values():
         draft = mechanism.draft or deployment.model
-        if mechanism.kernel.needs.nextn_layers and not draft.nextn_layers:
+        if mechanism.kernel.needs.nextn_layers and draft.described and not draft.nextn_layers:
             yield Finding(
                 mechanism.path,
                 f"{mechanism.name} drafts with next-token-prediction layers; {draft.name} has 0",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from configurator.commands.lint import assignments
+from configurator.commands.lint import assignments, read
 from configurator.commands.options import content_option, open_library
 
 if TYPE_CHECKING:
@@ -43,20 +43,20 @@ def command(
 ) -> int:
     """Turn a launch command into a profile.
 
-    The profile renders back to the same launch. FILE is what `lint` reads. Nothing in it is executed, and a key in clear is not copied. What
-    could not be kept is said, and stands at the head of the profile.
+    The profile renders back to the same launch. FILE is what `lint` reads, `-` a script from the
+    standard input. Nothing in it is executed, and a secret in clear is not copied. What could not
+    be kept is said, and stands at the head of the profile.
     """
     from configurator.errors import ConfiguratorError
     from configurator.importing import import_command
     from configurator.lint import Around, engine_named, engine_of, launch_of_command
-    from configurator.readers.files import read_commands
 
     if out is not None and out.exists() and not force:
         raise ConfiguratorError.single(
             "IMP006", f"{out} exists already", "give another name, or --force"
         )
     library = open_library(content)
-    reading = read_commands(file, assignments(given))
+    reading = read(str(file), assignments(given))
     chosen = _chosen(reading, number)
     around = Around(engine_named(engine, library) if engine else None)
     found, because = engine_of(chosen, around, library)
@@ -65,9 +65,10 @@ def command(
     if out is None:
         click.echo(imported.text, nl=False)
     else:
-        out.write_text(imported.text, encoding="utf-8")
+        out.write_bytes(imported.text.encode("utf-8", "replace"))
         click.echo(out)
-    for problem in (*reading.problems, *imported.problems):
+    about = [problem for problem in reading.problems if problem.code != "LNT008"]
+    for problem in dict.fromkeys((*about, *imported.problems)):
         click.echo(problem, err=True)
     click.echo(f"for sglang {found.version} ({because}); "
                + (f"recognized: {', '.join(imported.mechanisms)}" if imported.mechanisms

@@ -25,7 +25,8 @@ from configurator.commands.options import (
 
 if TYPE_CHECKING:
     from configurator.content import Library
-    from configurator.lint import Around, Linted
+    from configurator.lint import Around
+    from configurator.linted import Linted
     from configurator.readers.reading import Reading
     from configurator.rules import Rule
 
@@ -80,14 +81,16 @@ def command(
 ) -> int:
     """Judge launch commands that exist already.
 
-    They are judged for the release they run. FILE is a shell script, a compose file, Kubernetes objects, a systemd unit or a Dockerfile;
-    `-` reads a script from the standard input. Nothing in it is executed. What cannot be
-    resolved is said, not guessed.
+    They are judged for the release they run. FILE is a shell script, a compose file, Kubernetes
+    objects, a systemd unit or a Dockerfile; `-` reads a script from the standard input. Nothing
+    in it is executed. What cannot be resolved is said, not guessed.
     """
     from configurator.lint import Around, engine_named
 
     if not files and not argv_files:
         raise click.UsageError("give at least one FILE, or --argv-json FILE")
+    if target is not None and any(_same(target, name) for name in (*files, *argv_files)):
+        raise click.UsageError(f"-o {target} is one of the files to read")
     library = open_library(content)
     validators = open_validators(library, "rules")
     policy = policy_of(fail_on, select, ignore, validators)
@@ -121,6 +124,10 @@ def command(
     return write_findings(
         chosen, form, validators.rules, policy, quiet=quiet, target=target, subject="file"
     )
+
+
+def _same(path: Path, name: str) -> bool:
+    return path.exists() and Path(name).exists() and path.samefile(name)
 
 
 def _directory(text: str | None) -> str | None:
@@ -159,15 +166,25 @@ def _linted(
 
 
 def _read(name: str, given: dict[str, str], *, is_json: bool) -> tuple[Reading, str]:
-    from configurator.readers.files import load, read_argv_json, read_commands, read_text
+    from configurator.readers.files import load, read_argv_json
 
+    if name == STDIN and is_json:
+        text = sys.stdin.read()
+        return read_argv_json(text, "<stdin>"), text
     if name == STDIN:
         text = sys.stdin.read()
-        reading = read_argv_json(text, "<stdin>") if is_json else read_text(text, "<stdin>", given)
-        return reading, text
-    path = Path(name)
-    reading = read_argv_json(load(path), name) if is_json else read_commands(path, given)
-    return reading, load(path)
+        return read(name, given, text), text
+    text = load(Path(name))
+    return read_argv_json(text, name) if is_json else read(name, given), text
+
+
+def read(name: str, given: dict[str, str], text: str | None = None) -> Reading:
+    """The launches of a file, or of the standard input for `-`."""
+    from configurator.readers.files import read_commands, read_text
+
+    if name == STDIN:
+        return read_text(sys.stdin.read() if text is None else text, "<stdin>", given)
+    return read_commands(Path(name), given)
 
 
 def _fixed(result: Linted, judged: Callable[..., Iterator[Linted]]) -> Linted:

@@ -19,6 +19,7 @@ from configurator.engine.records import Entry
 
 _SIZE = re.compile(r"\s*(-?\d+|\d+(\.\d+)?[kMGT]|\d+[KMGT]i)\s*")
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+_JSON: dict[str | None, type] = {"json": object, "json_object": dict}
 _HELP = Flag("help")
 
 ErrorKind = Literal["unknown", "ambiguous", "value", "choice", "count", "refused", "required"]
@@ -150,8 +151,8 @@ class _Reader:
         self.options: list[Option] = []
         self.positionals: list[int] = []
         self.errors: list[ArgvError] = []
-        end = next((i for i, word in enumerate(words) if word == "--"), len(words))
-        self.starts = frozenset(i for i in range(end) if self._begins_option(i))
+        self.end = next((i for i, word in enumerate(words) if word == "--"), len(words))
+        self.starts = frozenset(i for i in range(self.end) if self._begins_option(i))
 
     def read(self) -> Parsed:
         at = 0
@@ -183,7 +184,7 @@ class _Reader:
             return Resolution("exact", (_HELP,), ("help",))
         if self.serve and name in self.entry.serve_options and word.startswith("--"):
             return Resolution("exact", (Flag(name, type="str"),), (name,))
-        if self.catalogue is None or not word.startswith("--"):
+        if self.catalogue is None or not word.startswith("--") or word.startswith("---"):
             return Resolution("unknown")
         return self.catalogue.resolve(name)
 
@@ -191,7 +192,7 @@ class _Reader:
         """Read the option at `at`; the index after its last word."""
         word = self.words[at]
         spelled, joined, explicit = word.partition("=")
-        name = spelled.removeprefix("--") if spelled.startswith("--") else spelled
+        name = spelled if spelled.startswith("---") else spelled.removeprefix("--")
         found = self._resolve(word) if self.catalogue else None
         end = at + 1
         while end < len(self.words) and end not in self.starts and self.words[end] != "--":
@@ -250,8 +251,12 @@ class _Reader:
         )
         if first and self.serve and self.entry.positional_model:
             self.positionals.append(at)
-        elif word != "--" and at not in self.unknown and self.catalogue is not None:
+        elif at not in self.unknown and self.catalogue is not None and not self._is_barrier(at):
             self.errors.append(ArgvError("unknown", at, word, self._after(at)))
+
+    def _is_barrier(self, at: int) -> bool:
+        """The first `--`, which argparse itself takes away where words follow it."""
+        return self.words[at] == "--" and at == self.end and at + 1 < len(self.words)
 
     def _after(self, at: int) -> str:
         """Why a word belongs to no option, by the option before it."""
@@ -303,6 +308,7 @@ def _wanted(flag: Flag) -> str:
 def _kind(flag: Flag) -> str:
     names = {
         "int": "a whole number", "float": "a number", "json": "JSON",
+        "json_object": "a JSON object",
         "size": "a whole number, or one with k, M, G or Ki, Mi, Gi",
     }  # fmt: skip
     return names.get(flag.type or "", flag.type or "nothing")
@@ -315,8 +321,8 @@ def _parses(kind: str | None, word: str) -> bool:
     try:
         if kind in ("int", "float"):
             int(word) if kind == "int" else float(word)
-        elif kind == "json":
-            json.loads(word)
+        elif kind in _JSON:
+            return isinstance(json.loads(word), _JSON[kind])
     except (ValueError, RecursionError):
         return False
     return True

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from configurator.engine.catalogue import available_versions, history, known_records, spans, written
+from configurator.engine.catalogue import (
+    available_versions,
+    history,
+    known_records,
+    load_catalogue,
+    spans,
+    written,
+)
 from configurator.engine.records import Architecture, Catalogue, Flag, Name
 
 ARCHITECTURE = "architecture"
@@ -77,7 +84,7 @@ def sightings(name: str) -> list[Sighting]:
     """
     found = list(_option_sightings(name.lstrip("-")))
     if name.startswith("-"):
-        return found
+        return found or list(_short_sightings(name.lstrip("-")))
     return [
         *found,
         *_value_sightings(name),
@@ -85,6 +92,18 @@ def sightings(name: str) -> list[Sighting]:
         *_name_sightings(name),
         *_architecture_sightings(name),
     ]
+
+
+def _short_sightings(name: str) -> Iterator[Sighting]:
+    """Options that a version's parser takes the name as short for."""
+    meant: dict[str, list[str]] = {}
+    for version in available_versions():
+        catalogue = load_catalogue(version)
+        found = catalogue.resolve(name) if catalogue else None
+        if found is not None and found.kind == "prefix":
+            meant.setdefault(found.names[0], []).append(version)
+    for full, versions in meant.items():
+        yield Sighting(f"short for --{full}", tuple(versions))
 
 
 def known_names() -> set[str]:

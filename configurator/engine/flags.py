@@ -34,6 +34,7 @@ _MODULE, _CLASS = "sglang.srt.server_args", "ServerArgs"
 _TYPES = {
     "int": "int", "float": "float", "str": "str", "bool": "bool", "loads": "json",
     "json_list_type": "json", "human_readable_int": "size",
+    "parse_cuda_graph_config_arg": "json_object",
 }  # fmt: skip
 _SWITCHES = ("store_true", "store_false", "store_const", "BooleanOptionalAction")
 _DEPRECATED_SWITCHES = (

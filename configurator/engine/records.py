@@ -31,8 +31,8 @@ class Flag:
     """Without the leading dashes."""
     aliases: tuple[str, ...] = ()
     type: str | None = None
-    """`int`, `size` (an int that may end in k, M, Gi, ...), `float`, `str`, `bool`, `json`, or
-    `any` when that is not known; None when it takes no value."""
+    """`int`, `size` (an int that may end in k, M, Gi, ...), `float`, `str`, `bool`, `json`,
+    `json_object`, or `any` when that is not known; None when it takes no value."""
     default: Any = None
     """None also when only a running engine could tell."""
     choices: tuple[str, ...] = ()

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from configurator.errors import Position
 from configurator.launch import Launch, launch_of
-from configurator.lint import Linted, LintedCommand, locate, subject
+from configurator.lint import locate, subject
+from configurator.linted import Linted, LintedCommand
 from configurator.oracle.client import Oracle, oracle_launch
 from configurator.oracle.findings import findings
 from configurator.schema.base import dotted

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from configurator.errors import ConfiguratorError, did_you_mean
-from configurator.lint import Linted
+from configurator.linted import Linted
 from configurator.pages import INPUT_CODES
 from configurator.validate import Diagnostic, Validation
 
@@ -39,6 +39,8 @@ class FileFindings:
     """Findings left out on request."""
     note: str = ""
     """What else to say beside the counts."""
+    secrets: tuple[str, ...] = ()
+    """What stands in the file and must not be shown."""
 
     def is_unusable(self, finding: Diagnostic) -> bool:
         """The finding is a reason why no rule has judged the file."""
@@ -87,6 +89,7 @@ class Policy:
         status: str | None = None,
         usable: bool = True,
         note: str = "",
+        secrets: tuple[str, ...] = (),
     ) -> FileFindings:
         """The findings of one file under this policy.
 
@@ -105,7 +108,7 @@ class Policy:
         else:
             code = int(any(map(self.counts, kept))) if usable else 2
         left_out = len(everything) - len(kept)
-        return FileFindings(file, kept, code, name, status, usable, left_out, note)
+        return FileFindings(file, kept, code, name, status, usable, left_out, note, secrets)
 
     def of_lint(self, result: Linted) -> FileFindings:
         """The findings of a file with launches under this policy."""
@@ -119,6 +122,7 @@ class Policy:
             result.findings,
             usable=not result.unusable,
             note=f"launches: {', '.join(judged)}" if judged else "no launch",
+            secrets=result.secrets,
         )
 
     def of_validation(self, result: Validation) -> FileFindings:

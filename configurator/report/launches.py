@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
-from configurator.evidence.collect import is_secret, redact_json, redact_text
-from configurator.lint import Linted, LintedCommand
+from configurator.evidence.collect import REDACTED, redact_text
+from configurator.linted import Linted, LintedCommand
 from configurator.report.findings import Policy
+from configurator.secrets import holds_secret, is_secret_value, secret_options, stands_in
 from configurator.validate import Diagnostic
-
-_STAND_IN = re.compile(r"(?i).*(placeholder|changeme|example|your[-_ ]).*|\$\{?\w+\}?")
-"""What plainly stands in for a key and is none, a variable among it."""
 
 
 def launches(results: Iterable[Linted], policy: Policy, *, quiet: bool = False) -> tuple[str, int]:
@@ -50,30 +47,28 @@ def _command(linted: LintedCommand) -> dict[str, Any]:
         "column": command.position.column,
         "entry": command.entry,
         "image": command.image,
-        "conditions": list(command.conditions),
+        "conditions": [redact_text(condition) for condition in command.conditions],
         "engine": engine.version,
         "engine_because": linted.engine_because,
-        "argv": shown_argv([word.text for word in command.argv]),
+        "argv": _argv(linted),
         "env": {s.name: _shown(s.name, s.value) for s in command.env.values()},
         "unknown": [word.text for word in command.argv if word.unknown],
         "engine_accepts": linted.engine_accepts,
     }
 
 
-def shown_argv(words: list[str]) -> list[str]:
+def _argv(linted: LintedCommand) -> list[str]:
     """The words without secrets; what plainly stands in for one is kept."""
-    hidden: list[str] = redact_json(words)
-    return [
-        word if _STAND_IN.fullmatch(word) else safe
-        for word, safe in zip(words, hidden, strict=True)
-    ]
+    words = [word.text for word in linted.command.argv]
+    for option in secret_options(linted.launch):
+        for place in option.places:
+            name = f"--{option.name}=" if option.joined else ""
+            words[place] = f"{name}{REDACTED}"
+    return [REDACTED if holds_secret(w) and not stands_in(w) else w for w in words]
 
 
 def _shown(name: str, value: str | None) -> str | None:
-    if value is None or not is_secret(name, value):
-        return redact_text(value) if value is not None else None
-    hidden: str = redact_json({name: value})[name]
-    return value if _STAND_IN.fullmatch(value) else hidden
+    return REDACTED if value is not None and is_secret_value(name, value) else value
 
 
 def _finding(finding: Diagnostic) -> dict[str, Any]:

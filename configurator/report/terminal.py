@@ -34,6 +34,8 @@ _KEY = re.compile(
     r"""["']?\s*[:=]).*\S.*$"""
 )
 """A line with the name of a key in it is shown up to there."""
+_AROUND = 78
+"""Characters of a long line that are shown before a place."""
 UNVERIFIED = "unverified: nobody has yet run this composition as a whole"
 
 
@@ -56,23 +58,24 @@ def print_findings(results: Iterable[FileFindings], *, quiet: bool = False) -> i
     for result in results:
         for finding in result.findings:
             if finding.suppressed is None and not (quiet and finding.severity == "info"):
-                _print_finding(finding, texts)
+                _print_finding(finding, texts, result.secrets)
         summaries.append(_summary(result))
         code = max(code, result.exit_code)
     click.echo("\n".join(summaries))
     return code
 
 
-def _print_finding(finding: Diagnostic, texts: _Texts) -> None:
+def _print_finding(finding: Diagnostic, texts: _Texts, secrets: tuple[str, ...]) -> None:
     colour = _SEVERITY_COLOURS[finding.severity]
     severity = click.style(finding.severity, fg=colour, bold=True)
     place = f"{_shown(finding.position)}: " if finding.position else ""
     click.echo(f"{place}{severity} {click.style(finding.code, bold=True)} {finding.name}".rstrip())
-    if finding.position and (line := texts.line(finding.position)) is not None:
+    excerpt = texts.excerpt(finding.position, secrets) if finding.position else None
+    if finding.position and excerpt is not None:
+        line, caret = excerpt
         number = str(finding.position.line)
         click.secho(f"  {number} | {line}", dim=True)
-        caret = " " * (finding.position.column - 1) + "^"
-        click.secho(f"  {' ' * len(number)} | {caret}", fg=colour)
+        click.secho(f"  {' ' * len(number)} | {' ' * caret}^", fg=colour)
     paragraph(printable(finding.message), "  ")
     if finding.remedy:
         paragraph(printable(finding.remedy), "  remedy: ")
@@ -192,19 +195,36 @@ class _Texts:
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
 
-    def line(self, position: Position) -> str | None:
-        """The line at `position` without secrets; None when it cannot be read."""
+    def excerpt(self, position: Position, secrets: tuple[str, ...] = ()) -> tuple[str, int] | None:
+        """The line at `position` around its column, without secrets, and where the caret stands.
+
+        None when the line cannot be read.
+        """
         # Imported here: only findings with a place pay for the patterns of secrets.
         from configurator.evidence.collect import redact_text
 
         lines = self._lines.get(position.file)
         if lines is None:
-            try:
-                text = Path(position.file).read_text(encoding="utf-8-sig", errors="replace")
-            except OSError:
-                text = ""
-            lines = self._lines[position.file] = text.splitlines()
+            lines = self._lines[position.file] = _lines(Path(position.file))
         if not 0 < position.line <= len(lines):
             return None
-        line = redact_text(_KEY.sub(r"\1 ...", lines[position.line - 1]))
-        return "".join(c if c.isprintable() else " " for c in line)[:160]
+        whole = lines[position.line - 1]
+        # A line may be as long as a file: what is far from the place is left out before anything
+        # else looks at it.
+        first = max(0, position.column - 1 - _AROUND)
+        part = whole[first : position.column - 1 + 2 * _AROUND]
+        for secret in secrets:
+            part = part.replace(secret, "...")
+        part = redact_text(_KEY.sub(r"\1 ...", part))
+        lead = "..." if first else ""
+        shown = "".join(c if c.isprintable() else " " for c in part)
+        return f"{lead}{shown}"[:160], min(len(lead) + position.column - 1 - first, 159)
+
+
+def _lines(path: Path) -> list[str]:
+    """Lines as positions count them: only line feeds end one."""
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="replace") if path.is_file() else ""
+    except OSError:
+        text = ""
+    return [line.removesuffix("\r") for line in text.split("\n")] if text else []

@@ -188,6 +188,11 @@ class Model(Entry):
     args: dict[ArgName, Scalar] = {}
     """Engine arguments the model needs on every machine."""
 
+    @property
+    def described(self) -> bool:
+        """Something is said of its shapes; of others no rule can say what they lack."""
+        return self.layers is not None or self.hidden_size is not None
+
 
 class EngineBase(StrictModel):
     """Where a build branched off."""

@@ -171,3 +171,8 @@ def test_add_the_installed_engine(
 ) -> None:
     monkeypatch.syspath_prepend(str(build))
     assert engine(capsys, "add", "installed").startswith("0.5.24: 2 options")
+
+
+def test_where_of_an_abbreviation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["engine", "where", "--tp"]) == 0
+    assert "--tp  short for --tp-size  0.5.1" in capsys.readouterr().out

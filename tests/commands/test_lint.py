@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +188,86 @@ def test_import_of_one_of_several(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--number" in capsys.readouterr().err
     assert run(["import", script, "--number", "2"]) == 0
     assert "CUDA_VISIBLE_DEVICES: '1'" in capsys.readouterr().out
+
+
+UNSAFE = [
+    # Two releases share the words.
+    "A=(--cuda-graph-max-bs 8)\n"
+    'docker run lmsysorg/sglang:v0.5.10 sglang serve --model-path m "${A[@]}"\n'
+    'docker run lmsysorg/sglang:v0.5.20 sglang serve --model-path m "${A[@]}"\n',
+    # Something compares the word.
+    "A=--tp\n[ $A = --tp ] && sglang serve --model-path m $A 2\n",
+    # Another program gets it too.
+    "A='--tp 2'\nsglang serve --model-path m $A\nother-program $A\n",
+    'A=(--tp 2)\nsglang serve --model-path m "${A[@]}"\nother-program "${A[@]}"\n',
+    # The successor takes other values.
+    "sglang serve --model-path m --nsa-prefill-cp-mode round-robin-split\n",
+    # The successor is there already.
+    "sglang serve --model-path m --cuda-graph-max-bs 8 --cuda-graph-max-bs-decode 16\n",
+    # The meaning is turned round.
+    "export SGLANG_DISABLE_TP_MEMORY_INBALANCE_CHECK=1\nsglang serve --model-path m\n",
+]
+
+
+@pytest.mark.parametrize("text", UNSAFE)
+def test_a_fix_that_could_change_a_meaning_is_not_made(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text(text)
+    run(["lint", "--fix", str(path)])
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        ('A=(\n  --tp 2 # two\n)\nsglang serve --model-path m "${A[@]}"\n', "--tp-size 2 # two"),
+        ("SGL_LOG_GC=1 sglang serve --model-path m\n", "SGLANG_LOG_GC=1 sglang"),
+        (
+            "for i in 1 2; do sglang serve --model-path m --tp 2 --port 300$i; done\n",
+            "--tp-size 2 --port",
+        ),
+        ("sglang serve --model-path m --cuda-graph-max-bs 8\n", "--cuda-graph-max-bs-decode 8"),
+        ("sglang serve --model-path m --reasoning_parser qwen3\n", "--reasoning-parser qwen3"),
+    ],
+)
+def test_a_safe_fix_is_made(text: str, mended: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text(text)
+    run(["lint", "--fix", "--engine", "0.5.23", str(path)])
+    assert mended in path.read_text()
+
+
+def test_a_long_line_is_shown_around_its_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text("sglang serve --model-path m" + " --zz 1" * 1000 + "\n")
+    run(["lint", str(path)])
+    out = capsys.readouterr().out
+    assert len(out) < 1000 * 1500
+    excerpts = [line for line in out.splitlines() if line.startswith("  1 | ...")]
+    assert len(excerpts) > 900
+    assert all(line[6:].startswith("...") and line.count("--zz") > 5 for line in excerpts)
+
+
+def test_the_report_does_not_go_over_the_file(bad: Path) -> None:
+    assert run(["lint", str(bad), "-o", str(bad)]) == 2
+    assert bad.read_text() == BAD
+
+
+def test_import_from_the_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(BAD))
+    assert run(["import", "-", "--engine", "0.5.23"]) == 0
+    assert "Imported from <stdin>" in capsys.readouterr().out
+
+
+def test_output_that_cannot_be_written_is_no_fault_of_ours(bad: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full here")
+    command = [sys.executable, "-m", "configurator", "lint", str(bad)]
+    with full.open("w") as out:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False, text=True)
+    assert (done.returncode, "fault of configurator" in done.stderr) == (2, False)

@@ -13,7 +13,7 @@ from configurator.loader import Validators
 
 CAP = "SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK"
 MOE = {"architectures": ["Qwen3MoeForCausalLM"], "num_experts": 128}
-DENSE = {"architectures": ["Qwen3ForCausalLM"], "num_attention_heads": 32}
+DENSE = {"architectures": ["Qwen3ForCausalLM"], "hidden_size": 8, "intermediate_size": 16}
 
 
 def checkpoint(config: dict[str, Any], **dtypes: str) -> Checkpoint:
@@ -166,6 +166,10 @@ def test_arguments_about_experts_that_are_not_there(validators: Validators) -> N
     assert [text.split()[0] for text in found] == ["--moe-a2a-backend", "--ep-size"]
     assert said(validators, "MOE110", command, target=checkpoint(MOE)) == []
     assert said(validators, "MOE110", command) == []
+    for more in ({"ffn_config": {"moe_num_experts": 16}}, {"num_experts": [64, 64]}):
+        assert said(validators, "MOE110", command, target=checkpoint(DENSE | more)) == []
+    partial = checkpoint({"architectures": ["GptOssForCausalLM"]})
+    assert said(validators, "MOE110", command, target=partial) == []
     idle = "--model-path m --ep-size 1 --moe-a2a-backend none --moe-runner-backend auto"
     assert said(validators, "MOE110", idle, target=checkpoint(DENSE)) == []
 
