@@ -26,6 +26,7 @@ HOOKS_SCHEMA = "configurator/hooks/1"
 KEY = "configurator_probe"
 
 _SCHEDULER = "sglang.srt.managers.scheduler.Scheduler"
+_DETOKENIZER = "sglang.srt.managers.detokenizer_manager"
 READY_HOOK = f"{_SCHEDULER}.get_init_info"
 LOADED_HOOK = f"{_SCHEDULER}.init_all_attention_backends"
 # Newer engines answer from a part of their own; the scheduler's method hands on to it.
@@ -409,10 +410,9 @@ def draft_runners(worker: Any) -> list[tuple[str, Any]]:
     for holder in (inner, worker):
         for name in ("draft_runner_list", "draft_runners"):
             many = get(holder, name)
-            if many and len(many) > 1:
-                return [(f"draft_step_{step}", runner) for step, runner in enumerate(many)]
             if many:
-                return [("draft", many[0])]
+                roles = [f"draft_step_{n}" for n in range(len(many))]
+                return [(roles[n] if len(many) > 1 else "draft", r) for n, r in enumerate(many)]
         for name in ("draft_runner", "draft_model_runner", "model_runner"):
             one = get(holder, name)
             if one is not None and one is not get(worker, "target_worker.model_runner"):
@@ -612,8 +612,7 @@ def make(scheduler: Any, stage: str) -> dict[str, Any]:
 
 
 def after_loaded(result: Any, *args: Any, **kwargs: Any) -> Any:
-    """Weights are loaded and heads shared, no graph is captured: all that is left of a start
-    that dies of its first graph."""
+    """All that is left of a start that dies of its first graph: weights loaded, heads shared."""
     make(args[0], "loaded")
     return result
 
@@ -667,6 +666,8 @@ _GROUPS = (((READY_HOOK,), after_ready), ((LOADED_HOOK,), after_loaded), (STATE_
 
 
 def _register() -> None:
+    if _DETOKENIZER in sys.modules and _SCHEDULER.rpartition(".")[0] not in sys.modules:
+        return  # No scheduler runs here; a hook on it would import it, with all that it loads.
     module = import_module("sglang.srt.plugins.hook_registry")
     for targets, hook in _GROUPS:
         reasons = {target: missing_reason(target) for target in targets}

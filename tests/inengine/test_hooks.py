@@ -86,6 +86,17 @@ def test_the_newest_engine_gets_its_three_hooks(
     assert written["error"] is None
 
 
+def test_where_no_scheduler_runs_none_is_imported(
+    folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "sglang.srt.managers.scheduler", raising=False)
+    imported(monkeypatch, "sglang.srt.managers.detokenizer_manager", "DetokenizerManager")
+    monkeypatch.setenv("CONFIGURATOR_PROBE_REQUIRED", "1")
+    probe.register()
+    assert registry.hooks == {}
+    assert (hooks_file(folder)["registered"], hooks_file(folder)["error"]) == ([], None)
+
+
 def test_an_older_engine_answers_from_its_scheduler(
     folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
