@@ -71,9 +71,9 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     (executed); or, without metrics, every decode line of the log says so (executed) or every wished
     batch size was captured (captured).
 
-    Refuted: all or nearly all counted passes were eager, a wished batch size was not captured, the decode lines
-    of a wished batch size or of the profile's concurrency say that it ran eager, or the engine
-    resolved decode graphs to disabled.
+    Refuted: all or nearly all counted passes were eager, a wished batch size was not captured, the
+    decode lines of a wished batch size or of the profile's concurrency say that it ran eager, or
+    the engine resolved decode graphs to disabled.
 
     Open: both kinds of passes were counted, or neither metrics nor captured sizes are known. The
     gauge `is_cuda_graph` may stay 0 while graphs replay and is not used. Fewer launches a step do

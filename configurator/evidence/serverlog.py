@@ -42,6 +42,10 @@ _CAUSES = (
         "this engine version takes the draft for an MLA model; use a version that knows this "
         "architecture's draft, or leave out speculation",
     ),
+    (
+        re.compile(r"address already in use"),
+        "another process listens on that port: stop it, or choose another serving.port",
+    ),
     (re.compile(r"out of memory", re.I), "lower memory.mem_fraction_static, or use more GPUs"),
     (
         re.compile(r"unrecognized arguments|invalid choice|ambiguous option"),
@@ -58,6 +62,8 @@ _FATAL = re.compile(
 )
 # What the collector says when it saw the death itself.
 _GONE = re.compile(r"process \d+ has exited|the log says the server died")
+# The HTTP server's own error, after which the engine still logs that it is ready.
+_UNBOUND = re.compile(r"\[Errno \d+\] error while attempting to bind on address .*")
 _EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*")
 _ARGPARSE = re.compile(r"\S+: error: .+")
 _CHAINED = (
@@ -93,7 +99,7 @@ def server_state(
     death = _death(lines, answered=answered)
     phase, where = _phase(lines)
     if death is None and not ready and _GONE.search(error):
-        death = error, lines[-1].number if lines else 0
+        death = _unbound(lines) or (error, lines[-1].number if lines else 0)
     if death is not None:
         reason, number = death
         remedy = next((text for pattern, text in _CAUSES if pattern.search(reason)), "")
@@ -116,6 +122,12 @@ def server_state(
     remedy = _WAITING.get(phase, "wait longer (startup.timeout_s), and look at the log")
     reason = f"not ready; the log ends in the phase {phase}" if phase else error or "not ready"
     return ServerState("starting", phase, reason, remedy, where)
+
+
+def _unbound(lines: Sequence[LogLine]) -> tuple[str, int] | None:
+    """That the port could not be had, and the line that says so."""
+    found = ((_UNBOUND.search(line.text), line.number) for line in lines)
+    return next(((match[0].strip(), number) for match, number in found if match), None)
 
 
 def _last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:

@@ -63,7 +63,7 @@ class Expected(_Frozen):
     """Words that its summary must hold."""
 
 
-class Test(_Frozen):
+class Trial(_Frozen):
     """One row of the table: a healthy twin, or a sabotaged case."""
 
     name: str
@@ -89,10 +89,10 @@ class Test(_Frozen):
 class Matrix(_Frozen):
     """Every test, twins first."""
 
-    tests: tuple[Test, ...]
+    tests: tuple[Trial, ...]
 
     @cached_property
-    def by_name(self) -> dict[str, Test]:
+    def by_name(self) -> dict[str, Trial]:
         """The tests by their names."""
         return {test.name: test for test in self.tests}
 
@@ -110,9 +110,9 @@ class Matrix(_Frozen):
         wanted |= {self.by_name[name].twin for name in wanted}
         return Matrix(tests=tuple(test for test in self.tests if test.name in wanted))
 
-    def starts(self) -> dict[Start, list[Test]]:
+    def starts(self) -> dict[Start, list[Trial]]:
         """The servers to start, each with the tests that it serves, in order."""
-        groups: dict[Start, list[Test]] = {}
+        groups: dict[Start, list[Trial]] = {}
         for test in self.tests:
             groups.setdefault(test.start, []).append(test)
         return groups
@@ -129,7 +129,9 @@ def load_matrix(path: Path = CASES) -> Matrix:
         pydantic.ValidationError, KeyError: the file is wrong, which is our own fault.
     """
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    twins = {name: Test.model_validate(_fields(name, twin)) for name, twin in data["twins"].items()}
+    twins = {
+        name: Trial.model_validate(_fields(name, twin)) for name, twin in data["twins"].items()
+    }
     cases = [_case(name, case, twins) for name, case in data["cases"].items()]
     return Matrix(tests=(*twins.values(), *cases))
 
@@ -158,7 +160,7 @@ def _expected(value: Any) -> dict[str, Any]:
     return {"answer": answer, "rung": rung}
 
 
-def _case(name: str, data: Mapping[str, Any], twins: Mapping[str, Test]) -> Test:
+def _case(name: str, data: Mapping[str, Any], twins: Mapping[str, Trial]) -> Trial:
     twin = twins[data["twin"]]
     own = dict(data.get("start", {}))
     kept = () if "only_flags" in own else twin.start.flags
@@ -173,4 +175,4 @@ def _case(name: str, data: Mapping[str, Any], twins: Mapping[str, Test]) -> Test
     view = twin.view.model_dump() | data.get("view", {})
     fields = {"ask": twin.ask, **data, "start": start, "view": view, "name": name}
     fields["expect"] = {key: _expected(value) for key, value in data.get("expect", {}).items()}
-    return Test.model_validate(fields)
+    return Trial.model_validate(fields)

@@ -12,7 +12,7 @@ from configurator.evidence.model import Evidence
 from configurator.judge import Judgement, expectation_from, judge
 from configurator.loader import Validators
 from configurator.selftest.engine import Launcher
-from configurator.selftest.matrix import Expected, Matrix, Start, Test, View
+from configurator.selftest.matrix import Expected, Matrix, Start, Trial, View
 from configurator.verdicts import Rung, Verdict
 
 Outcome = Literal["clean", "alarm", "detected", "missed"]
@@ -22,7 +22,7 @@ Outcome = Literal["clean", "alarm", "detected", "missed"]
 class Result:
     """What came of one test."""
 
-    test: Test
+    test: Trial
     outcome: Outcome
     faults: tuple[str, ...] = ()
     """Why it is an alarm or was missed."""
@@ -82,7 +82,7 @@ def run_matrix(
 
 
 def _run_server(
-    start: Start, tests: list[Test], launcher: Launcher, validators: Validators
+    start: Start, tests: list[Trial], launcher: Launcher, validators: Validators
 ) -> Iterator[Result]:
     """The results of all tests that one server serves; tests of one view share its evidence."""
     began = time.monotonic()
@@ -109,7 +109,7 @@ def _timed(result: Result, seconds: float) -> Result:
     )  # fmt: skip
 
 
-def judge_test(test: Test, evidence: Evidence, validators: Validators) -> Result:
+def judge_test(test: Trial, evidence: Evidence, validators: Validators) -> Result:
     """Judge evidence of a server as `check` would, and hold it against what must be said."""
     expectations = [expectation_from(text, validators.probes) for text in test.ask]
     judgement = judge(expectations, evidence, validators)
@@ -135,7 +135,7 @@ def _said(verdict: Verdict) -> str:
     return f"{verdict.mechanism} {verdict.answer}{rung}: {verdict.summary}"
 
 
-def _faults(test: Test, judgement: Judgement) -> Iterator[str]:
+def _faults(test: Trial, judgement: Judgement) -> Iterator[str]:
     """Everything that differs from what must be said."""
     state = judgement.states[0]
     if state.state != test.server:
@@ -169,7 +169,7 @@ def _differs(name: str, expected: Expected, verdict: Verdict | None) -> Iterator
         yield f"{name} does not say {expected.says!r}: {verdict.summary}"
 
 
-def _unexpected(test: Test, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+def _unexpected(test: Trial, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
     for verdict in verdicts:
         known = test.expect.get(verdict.mechanism)
         if verdict.answer == "REFUTED" and (known is None or known.answer != "REFUTED"):

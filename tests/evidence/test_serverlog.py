@@ -179,3 +179,12 @@ def test_state_without_a_death(
     found = state(log, answered=answered, ready=ready, error="Connection refused")
     assert found.state == expected
     assert found.reason == ("Connection refused" if expected != "ready" else "")
+
+
+def test_a_port_that_is_taken_is_the_cause_although_the_log_says_ready() -> None:
+    taken = "[Errno 98] error while attempting to bind on address ('127.0.0.1', 30000): "
+    log = f"[2026-01-01 00:00:01] ERROR:    {taken}address already in use\n{READY}"
+    found = state(log, error="process 42 has exited")
+    assert (found.state, found.locator) == ("failed", "server.log:1")
+    assert found.reason == f"{taken}address already in use"
+    assert "another process listens on that port" in found.remedy
