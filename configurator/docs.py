@@ -101,7 +101,7 @@ def _content(library: Library) -> str:
 def _cli() -> str:
     import click
 
-    from configurator.cli import COMMANDS, module_of, cli
+    from configurator.cli import COMMANDS, cli
 
     parts = ["# Command line", _MARK]
     for verb in ("", *COMMANDS):

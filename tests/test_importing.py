@@ -6,7 +6,8 @@ import pytest
 from corpus import commands
 
 from configurator.content import Library
-from configurator.importing import Imported, import_command, words_back
+from configurator.import_sorting import words_back
+from configurator.importing import Imported, import_command
 from configurator.lint import Around, engine_named, launch_of_command
 from configurator.loader import Validators
 from configurator.readers.files import read_argv, read_text
