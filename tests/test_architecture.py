@@ -129,6 +129,14 @@ def test_the_core_needs_neither_torch_nor_the_engine() -> None:
             assert not [n for n in names if n.split(".")[0] in ("torch", "sglang")], module
 
 
+def test_nothing_imports_what_is_for_the_engines_python() -> None:
+    edges = graph()
+    assert any(module.startswith("selftest.rig.") for module in edges)
+    for module, targets in edges.items():
+        if not module.startswith("selftest.rig."):
+            assert not [name for name in targets if name.startswith("selftest.rig")], module
+
+
 def test_version_does_not_import_the_schema() -> None:
     code = (
         "import sys; from configurator.cli import run; run(['--version']); "
