@@ -7,6 +7,7 @@ knows, both ways are walked, and what was found says what had to be assumed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from configurator.errors import Problem
@@ -84,9 +85,10 @@ def _inherited(setting: Setting) -> Variable:
 def _walk(shell: Shell, run: Run) -> Problem | None:
     """Walk one way; returns the limit that ended it, if one did."""
     try:
-        Statements(shell, run).script(shell.source)
-    except (ExitShell, LeaveLoop):
-        pass
+        statements = Statements(shell, run)
+        with suppress(ExitShell, LeaveLoop):
+            statements.script(shell.source)
+        statements.commands.end()
     except LimitReachedError as reached:
         position = reached.position or shell.source.position(0)
         return Problem("LNT003", str(reached), "write a shorter script for it", position)

@@ -27,6 +27,7 @@ class Declaration:
     keyed: bool = False
     indexed: bool = False
     reference: bool = False
+    attribute: str | None = None
 
     @classmethod
     def of(cls, command: str, options: list[str], in_function: bool) -> Declaration:
@@ -40,11 +41,28 @@ class Declaration:
             exported = "x" in given
         reference = command != "export" and "n" in given
         local = command in ("local", "declare", "typeset") and "g" not in given and in_function
-        return cls(local, exported, "A" in given, "a" in given, reference)
+        attribute = next((letter for letter in "ilu" if letter in given), None)
+        if attribute is None and set("ilu") & set(taken):
+            attribute = ""
+        return cls(local, exported, "A" in given, "a" in given, reference, attribute)
 
 
-def assign(words: Words, node: Node, declaration: Declaration | None = None) -> None:
-    """What a variable_assignment node sets."""
+def expanded_value(words: Words, node: Node) -> Value:
+    """What stands after the `=` of a variable_assignment node; () for an array's list."""
+    source, value_node = words.shell.source, node.child_by_field_name("value")
+    if value_node is None or value_node.type == "array":
+        return ()
+    start = source.start(value_node)
+    return words.value(start, max(source.end(node), start))
+
+
+def assign(
+    words: Words,
+    node: Node,
+    declaration: Declaration | None = None,
+    value: Value | None = None,
+) -> None:
+    """What a variable_assignment node sets; `value` is what it came to, if that was read before."""
     source = words.shell.source
     name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
     if name_node is None:
@@ -56,9 +74,8 @@ def assign(words: Words, node: Node, declaration: Declaration | None = None) -> 
     adds = any(child.type == "+=" for child in node.children)
     position = source.position(source.start(node))
     is_array = value_node is not None and value_node.type == "array"
-    start = source.start(value_node) if value_node is not None else source.end(node)
     # Read before the name is declared: `local x="$x"` means the outer one.
-    value = () if is_array else words.value(start, max(source.end(node), start))
+    value = expanded_value(words, node) if value is None else value
     if declaration:
         declare(words, name[0], declaration, position)
     if value_node is not None and is_array:
@@ -78,7 +95,9 @@ def assign(words: Words, node: Node, declaration: Declaration | None = None) -> 
 def set_value(words: Words, name: str, value: Value, adds: bool, position: Position | None) -> None:
     """`name=value`, or `name+=value`."""
     known = words.shell.find(name)
-    if not adds or known is None or known.removed:
+    if known is not None and known.attribute and known.array is None:
+        words.shell.assign(name, _attributed(words, known, value, adds, position), position)
+    elif not adds or known is None or known.removed:
         words.shell.assign(name, value, position)
     elif known.value is None:
         words.shell.assign(name, None, position)
@@ -86,6 +105,23 @@ def set_value(words: Words, name: str, value: Value, adds: bool, position: Posit
         before = known.value if known.array is None else known.element(0) or ()
         words.shell.budget.text(len(text_of(before)) + len(text_of(value)))
         words.shell.assign(name, words.together(before, value, position), position)
+
+
+def _attributed(
+    words: Words, known: Variable, value: Value, adds: bool, position: Position | None
+) -> Value | None:
+    """What a variable that is a number, or of small or capital letters, gets."""
+    before = () if not adds or known.removed else known.value
+    if before is None or not is_known(before) or not is_known(value):
+        return None
+    here = position or words.shell.source.position(0)
+    text = text_of(before) + text_of(value)
+    if known.attribute != "i":
+        return (Word.at(text.lower() if known.attribute == "l" else text.upper(), here),)
+    if adds:
+        text = f"({text_of(before) or 0}) + ({text_of(value) or 0})"
+    number = words.number_of((Word.at(text, here),), 0)
+    return None if number is None else (Word.at(str(number), here),)
 
 
 def declare(words: Words, name: str, declaration: Declaration, position: Position) -> None:
@@ -98,14 +134,17 @@ def declare(words: Words, name: str, declaration: Declaration, position: Positio
     if known is None:
         if declaration.exported:
             shell.exported.add(name)
-        if not (declaration.keyed or declaration.indexed):
+        if not (declaration.keyed or declaration.indexed or declaration.attribute):
             return
-        known = Variable(position=position)
+        listed = declaration.keyed or declaration.indexed
+        known = Variable(position=position, removed=not listed)
     changed = known
     if declaration.exported is not None:
         changed = replace(changed, exported=declaration.exported)
         if known.position is None:  # what the caller gave now counts as the script's
             changed = replace(changed, position=position)
+    if declaration.attribute is not None:
+        changed = replace(changed, attribute=declaration.attribute)
     if (declaration.keyed or declaration.indexed) and known.array is None:
         changed = replace(changed, array={}, keyed=declaration.keyed)
     if changed is not known:

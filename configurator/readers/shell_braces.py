@@ -12,19 +12,47 @@ from dataclasses import replace
 from configurator.readers.shell_tokens import Token
 
 _NUMBERS = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
+_NAME = re.compile(r"\w+", re.ASCII)
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w*", re.ASCII)
 _LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])")
 
 
 def expanded(tokens: list[Token], check: Callable[[int], None]) -> list[list[Token]]:
     """The words that one word stands for; `check` refuses a number of them."""
+    variants = _variants(tokens, check)
+    return variants if len(variants) == 1 else [_renamed(variant) for variant in variants]
+
+
+def _renamed(tokens: list[Token]) -> list[Token]:
+    """With names of variables as they are now: `$i{01,02}` means `$i01` and `$i02`."""
+    result: list[Token] = []
+    for token in tokens:
+        before = result[-1] if result else None
+        name = _NAME.match(token.text)
+        # Names that meet letters in the script are read as one there: only braces part them.
+        if (
+            before
+            and name
+            and token.kind in ("text", "brace")
+            and not token.quoted
+            and (_VARIABLE.fullmatch(before.text) and before.kind == "parameter")
+        ):
+            result[-1] = replace(before, text=before.text + name[0])
+            token = replace(token, text=token.text[name.end() :], start=token.start + name.end())
+        if token.text or token.quoted:
+            result.append(token)
+    return result
+
+
+def _variants(tokens: list[Token], check: Callable[[int], None]) -> list[list[Token]]:
     closers = _matching(tokens)
     for at, close in closers.items():
         inner = tokens[at + 1 : close]
         alternatives = _alternatives(inner) or _sequence(inner, check)
         if not alternatives:
             continue
-        middles = [middle for part in alternatives for middle in expanded(part, check)]
-        endings = expanded(tokens[close + 1 :], check)
+        middles = [middle for part in alternatives for middle in _variants(part, check)]
+        endings = _variants(tokens[close + 1 :], check)
         check(len(middles) * len(endings))
         return [[*tokens[:at], *middle, *ending] for middle in middles for ending in endings]
     return [tokens]

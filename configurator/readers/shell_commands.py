@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,10 +20,11 @@ from configurator.readers.shell_flow import (
     shortened,
     touching,
 )
+from configurator.readers.shell_options import set_options, trapped, unset
 from configurator.readers.shell_source import Source
 from configurator.readers.shell_state import Run, Shell, Value, Variable
 from configurator.readers.shell_tests import single_brackets
-from configurator.readers.shell_words import Words, join
+from configurator.readers.shell_words import Words, join, names_engine
 from configurator.words import Invocation, Word
 
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
@@ -32,7 +34,7 @@ _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly"))
 _QUIET = frozenset(
     ("alias", "bg", "bind", "caller", "cd", "compgen", "complete", "compopt", "dirs", "disown",
      "echo", "enable", "fc", "fg", "hash", "help", "history", "jobs", "kill", "logout", "popd",
-     "printf", "pushd", "pwd", "suspend", "times", "trap", "ulimit", "umask", "unalias", "wait",
+     "printf", "pushd", "pwd", "suspend", "times", "ulimit", "umask", "unalias", "wait",
      "shopt", ":", "true")
 )  # fmt: skip
 
@@ -80,6 +82,7 @@ class Commands:
             "which": _asked,
             "exec": self._exec,
             "unset": self._unset,
+            "trap": self._trap,
         }
 
     @property
@@ -186,16 +189,24 @@ class Commands:
             scope.update(variables)
         kept = {n: v for n, v in scope.items() if v.exported or v.position is None}
         child.scopes = [kept]
-        child.functions = {}
+        child.functions = {
+            name: function
+            for name, function in child.functions.items()
+            if name in child.exported_functions
+        }
+        child.options = frozenset()
         child.arguments = [_value(word) for word in arguments[1:]]
         self.words.shell = child
+        status = Status(assumed=True)
         try:
-            self._script(text)
-        except ExitShell:
-            pass
+            status = self._script(text)
+        except ExitShell as ended:
+            status = ended.status
         finally:
+            self.end()
             self.words.shell = before
-        return Status(assumed=True, written=_shown(found))
+        failed = status.value is False and not status.assumed
+        return Status(False) if failed else Status(assumed=True, written=_shown(found))
 
     def _script(self, text: Word) -> Status:
         shell = self.shell
@@ -240,9 +251,22 @@ class Commands:
     def declare(self, command: str, found: list[Word]) -> Status:
         """`export NAME=value` and its kin, whose words were already expanded."""
         options = [word.text for word in found if re.fullmatch(r"[-+][A-Za-z]+", word.text)]
+        if self.declares_functions(command, options, found):
+            return Status()
         declaration = self.declaration(command, options)
         declare_words(self.words, found, declaration)
         return Status()
+
+    def declares_functions(self, command: str, options: list[str], found: list[Word]) -> bool:
+        """`export -f NAME` and its kin, which speak of functions."""
+        given = "".join(option[1:] for option in options)
+        if "f" not in given.lower() or command == "local":
+            return False
+        if command == "export" or "x" in given:
+            names = {word.text for word in found}
+            exported = self.shell.exported_functions
+            self.shell.exported_functions = exported - names if "n" in given else exported | names
+        return True
 
     def declaration(self, command: str, options: list[str]) -> Declaration:
         """What `command` with its options says of names."""
@@ -274,13 +298,38 @@ class Commands:
         return Status()
 
     def _set(self, found: list[Word]) -> Status:
-        at = 1
-        while at < len(found) and re.match(r"[-+][A-Za-z]", found[at].text):
-            at += 2 if found[at].text[-1] == "o" else 1
+        at = set_options(self.shell, found)
         ended = at < len(found) and found[at].text in ("--", "-")
         if ended or at < len(found):
             self.shell.arguments = [_value(word) for word in found[at + ended :]]
         return Status()
+
+    def _trap(self, found: list[Word]) -> Status:
+        text, at_end = trapped(found)
+        if at_end:
+            self.shell.at_exit = text
+        elif text and self._launches(text.text):
+            self.run_record.problem(
+                "LNT004",
+                "a launch in `trap` is not followed: it waits for a signal",
+                "launch the engine as a statement of its own",
+                text.position,
+            )
+        return Status()
+
+    def _launches(self, text: str) -> bool:
+        """A text names the engine, or a function that does."""
+        function = self.shell.functions.get(text.strip())
+        if function:
+            text = function.source.written(function.body)
+        return names_engine(text)
+
+    def end(self) -> None:
+        """The shell ends: what `trap` keeps for that is run, if it launches anything."""
+        text, self.shell.at_exit = self.shell.at_exit, None
+        if text and self._launches(text.text):
+            with suppress(ExitShell, LeaveLoop):
+                self._script(text)
 
     def _read(self, found: list[Word]) -> Status:
         """What is read is known only when the script runs."""
@@ -335,18 +384,13 @@ class Commands:
         raise ExitShell(Status(assumed=True))
 
     def _unset(self, found: list[Word]) -> Status:
-        functions = any(word.text == "-f" for word in found)
-        for word in found[1:]:
-            if functions:
-                self.shell.functions.pop(word.text, None)
-            elif re.fullmatch(r"[A-Za-z_]\w*", word.text, re.ASCII) and not word.unknown:
-                self.shell.put(word.text, Variable(removed=True, position=word.position))
+        unset(self.words, found)
         return Status()
 
 
 def _is_unknown(text: Word) -> bool:
     """Nothing of the text can be known."""
-    whole = re.fullmatch(r"\$\{?[\w@*]+\}?|\$\(.*\)|`.*`", text.text, re.DOTALL)
+    whole = re.fullmatch(r"\$[\w@*]+|\$\{[^{}]*\}|\$\(.*\)|`.*`", text.text, re.DOTALL)
     return text.unknown and whole is not None
 
 

@@ -25,8 +25,8 @@ class Runs(Protocol):
     def body(self, node: Node) -> Status:
         """Run one statement."""
 
-    def each(self, nodes: Sequence[Node]) -> Status:
-        """Run statements one after the other."""
+    def asked(self, nodes: Sequence[Node]) -> Status:
+        """Run the statements of a condition."""
 
     def arithmetic(self, start: int, end: int, written: str) -> Status:
         """Whether the arithmetic between two offsets is not zero."""
@@ -57,7 +57,7 @@ class Loops:
         text = shortened(self.shell.source.written(asked[0])) if len(asked) == 1 else ""
         endless = text == "false" if until else text in _ENDLESS
         return self._loop(
-            lambda: self.runs.each(conditions),
+            lambda: self.runs.asked(conditions),
             lambda: self.runs.body(body),
             until=until,
             endless=endless,

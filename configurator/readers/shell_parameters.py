@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from configurator.errors import Position
@@ -17,7 +17,7 @@ from configurator.readers.shell_patterns import (
 )
 from configurator.readers.shell_state import Shell, Value, Variable, is_known, text_of
 from configurator.readers.shell_tokens import Parameter
-from configurator.words import Word, joined
+from configurator.words import Span, Word, joined
 
 _MAX_PATTERN_WORK = 2_000_000
 
@@ -31,6 +31,8 @@ class Found:
     is_set: bool
     many: str = ""
     """`@` or `*` when all elements are asked for."""
+    keys: tuple[int, ...] = ()
+    """Of an array's elements, where numbers count them."""
 
 
 class Expands(Protocol):
@@ -119,7 +121,7 @@ def _all(variable: Variable, every: str) -> Found:
     if variable.value is None:
         return Found(None, True, every)
     values = [] if variable.removed else variable.elements()
-    return Found(values, bool(values), every)
+    return Found(values, bool(values), every, variable.numbers())
 
 
 def _all_elements(words: Expands, index: tuple[int, int]) -> str:
@@ -168,7 +170,8 @@ def transformed(words: Expands, asked: Parameter, found: Found) -> Found:
         return Found(None, True, found.many)
     results: list[Value] = []
     for value in values:
-        changed = change(joined(value)) if value else ()
+        empty = not value and asked.operator != "@Q"
+        changed = () if empty else change(joined(value))
         if changed is None:
             return Found(None, True, found.many)
         results.append((changed,) if isinstance(changed, Word) else changed)
@@ -184,6 +187,8 @@ def _change(words: Expands, asked: Parameter) -> _Change | None:
         return _substring(words, asked)
     if operator in ("^^", ",,", "^", ",") and asked.operand[0] == asked.operand[1]:
         return lambda word: _cased(word, operator)
+    if operator == "@Q":
+        return _quoted
     if operator in ("@U", "@L"):
         return lambda word: _cased(word, "^^" if operator == "@U" else ",,")
     if operator.startswith("/"):
@@ -211,6 +216,17 @@ def _cut(word: Word, pattern: Pattern, end: int, cut: Callable[[], int]) -> Word
     if not word.spans:
         return Word(word.text[at:] if end else word.text[:at], ())
     return word.part(at) if end else word.part(0, at)
+
+
+def _quoted(word: Word) -> Word | None:
+    """As the shell reads it back; None when it holds what `$'...'` is needed for."""
+    if not word.text.isprintable():
+        return None
+    text = "'" + word.text.replace("'", "'\\''") + "'"
+    if "'" in word.text or not word.spans:
+        return Word(text, word.spans[:1])
+    spans = tuple(replace(span, start=span.start + 1) for span in word.spans)
+    return Word(text, (Span(0, word.position), *spans))
 
 
 def _cased(word: Word, operator: str) -> Word:
@@ -293,8 +309,20 @@ def _slice(words: Expands, asked: Parameter, found: Found) -> Found:
         if start <= 0:  # counts `$0`, and from the end
             return Found(None, True, found.many)
         start -= 1
+    if found.keys:
+        return _elements_from(found, start, length)
     first, last = _range(len(found.values), start, length)
     values = found.values[first:last]
+    return Found(values, bool(values), found.many)
+
+
+def _elements_from(found: Found, start: int, length: int | None) -> Found:
+    """So many elements whose numbers are `start` or more: numbers may be missing."""
+    first = start if start >= 0 else found.keys[-1] + 1 + start
+    if first < 0 or (length is not None and length < 0):
+        return Found([], False, found.many)
+    pairs = zip(found.keys, found.values or (), strict=False)
+    values = [value for key, value in pairs if key >= first][:length]
     return Found(values, bool(values), found.many)
 
 

@@ -10,6 +10,7 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from configurator.errors import Position
+from configurator.readers.shell_masks import masked
 from configurator.words import Span, Word
 
 _LANGUAGE = Language(tree_sitter_bash.language())
@@ -26,9 +27,13 @@ class Source:
         self.text = script.text
         self._span_starts = [span.start for span in script.spans]
         self._newlines = [i for i, char in enumerate(self.text) if char == "\n"]
-        encoded = self.text.encode("utf-8", "surrogatepass")
-        self._characters = None if len(encoded) == len(self.text) else _character_index(self.text)
-        self.root: Node = Parser(_LANGUAGE).parse(encoded).root_node
+        seen, self.documents = masked(self.text)
+        self.root: Node = _tree(seen)
+        if self.root.has_error and seen != self.text:
+            plain = _tree(self.text)
+            if not plain.has_error:
+                seen, self.root = self.text, plain
+        self._characters = None if seen.isascii() else _character_index(seen)
 
     def start(self, node: Node) -> int:
         """The offset of a node's first character."""
@@ -76,6 +81,10 @@ class Source:
 
     def _offset(self, byte: int) -> int:
         return byte if self._characters is None else self._characters[byte]
+
+
+def _tree(text: str) -> Node:
+    return Parser(_LANGUAGE).parse(text.encode("utf-8", "surrogatepass")).root_node
 
 
 def _character_index(text: str) -> array[int]:

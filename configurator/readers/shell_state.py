@@ -77,6 +77,8 @@ class Variable:
     """Where it was set; None for what the caller gave."""
     removed: bool = False
     """`unset` removed it: it is known to be empty."""
+    attribute: str = ""
+    """`i`, `l` or `u`: what is assigned becomes a number, or small or capital letters."""
     reference: str = ""
     """`declare -n`: it stands for the variable of this name."""
 
@@ -87,6 +89,21 @@ class Variable:
         if self.keyed:
             return list(self.array.values())
         return [self.array[key] for key in sorted(self.array, key=str_or_int)]
+
+    def numbers(self) -> tuple[int, ...]:
+        """The subscripts of an array that counts its elements, in order."""
+        if self.removed or self.keyed or self.array is None:
+            return ()
+        return tuple(sorted(key for key in self.array if isinstance(key, int)))
+
+    def without(self, key: int | str) -> Variable:
+        """The variable after `unset 'NAME[key]'`."""
+        if self.array is None:
+            return replace(self, removed=True) if key in (0, -1) else self
+        if isinstance(key, int) and key < 0:
+            key += 1 + max(self.numbers(), default=-1)
+        array = {one: value for one, value in self.array.items() if one != key}
+        return replace(self, array=array)
 
     def element(self, key: int | str) -> Value | None:
         """One value of an array, counted from its end when negative; None when it is not set."""
@@ -125,6 +142,11 @@ class Shell:
     functions: dict[str, Function] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
     """Names to export once they are set."""
+    exported_functions: set[str] = field(default_factory=set)
+    options: frozenset[str] = frozenset()
+    """Those of `set` that are on, by their long names."""
+    at_exit: Word | None = None
+    """What `trap` runs when the shell ends."""
     depth: int = 0
 
     def copy(self) -> Shell:
@@ -135,6 +157,8 @@ class Shell:
             scopes=[dict(scope) for scope in self.scopes],
             functions=dict(self.functions),
             exported=set(self.exported),
+            exported_functions=set(self.exported_functions),
+            at_exit=None,
             arguments=None if self.arguments is None else list(self.arguments),
         )
 
@@ -168,8 +192,10 @@ class Shell:
             array: dict[int | str, Value] = {**known.array, 0: value or ()}
             self.put(name, replace(known, array=array, position=position, removed=False))
         else:
-            exported = known.exported or name in self.exported
-            self.put(name, Variable(value, exported=exported, position=position))
+            every = "allexport" in self.options
+            exported = known.exported or name in self.exported or every
+            attribute = known.attribute
+            self.put(name, Variable(value, None, False, exported, position, False, attribute))
 
     def assign_element(
         self, name: str, key: int | str, value: Value, position: Position | None

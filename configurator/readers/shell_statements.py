@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from tree_sitter import Node
 
-from configurator.readers.shell_assignments import assign, declare_words
+from configurator.readers.shell_assignments import (
+    assign,
+    declare_words,
+    expanded_value,
+)
 from configurator.readers.shell_commands import Commands
 from configurator.readers.shell_flow import (
     ExitShell,
@@ -23,6 +28,7 @@ from configurator.readers.shell_state import (
     Function,
     Run,
     Shell,
+    Value,
     is_known,
     text_of,
 )
@@ -31,6 +37,8 @@ from configurator.readers.shell_tokens import split_words
 from configurator.readers.shell_words import Words, names_engine
 from configurator.words import Word
 
+_ENDING = frozenset(("command", "test_command", "subshell", "pipeline", "compound_statement"))
+"""Where `set -e` looks; of a `{ ...; }` the last statement has ended the shell before."""
 _IGNORED = frozenset(("comment", "heredoc_body", "heredoc_start", "heredoc_end", "file_redirect"))
 
 
@@ -43,9 +51,10 @@ class Statements:
         self.commands = Commands(self.words, run, self)
         loops = Loops(self.words, run, self.commands, self)
         self.nesting = 0
+        self.guards = 0
         self.extra: dict[int, list[tuple[int, int]]] = {}
         self._kinds: dict[str, Callable[[Node], Status]] = {
-            "command": lambda node: self.commands.command(node, self.extra.get(node.id, ())),
+            "command": self._command,
             "declaration_command": self._declaration,
             "unset_command": self._unset,
             "variable_assignment": self._assignment,
@@ -75,6 +84,9 @@ class Statements:
     def script(self, source: Source) -> Status:
         """Run a script in the shell as it is."""
         report_errors(source, self.run)
+        first = source.text.split("\n", 1)[0]
+        if re.match(r"#!\S*sh\s+-[a-z]*e", first):
+            self.shell.options |= {"errexit"}
         return self._all(source.root)
 
     def body(self, node: Node) -> Status:
@@ -88,9 +100,27 @@ class Statements:
         self.nesting += 1
         budget.depth(self.nesting // 4)
         try:
-            return kind(node)
+            status = kind(node)
         finally:
             self.nesting -= 1
+        fails = status.value is False and not status.assumed and node.type in _ENDING
+        if fails and not self.guards and "errexit" in self.shell.options:
+            raise ExitShell(status)
+        return status
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Where a statement is asked whether it succeeds: its failure ends nothing."""
+        self.guards += 1
+        try:
+            yield
+        finally:
+            self.guards -= 1
+
+    def asked(self, nodes: Sequence[Node]) -> Status:
+        """Run the statements of a condition."""
+        with self.guarded():
+            return self.each(nodes)
 
     def _all(self, node: Node) -> Status:
         return self.each(node.children)
@@ -119,6 +149,7 @@ class Statements:
         except (ExitShell, LeaveLoop):
             pass
         finally:
+            self.commands.end()
             self.words.shell = before
 
     def holds(self, status: Status, *, in_list: bool = False) -> bool:
@@ -138,19 +169,27 @@ class Statements:
             if (text := source.written(child))[:1] in "-+" and child.type == "word"
         ]
         declaration = self.commands.declaration(command, options)
+        # Every word is expanded before any name is set.
+        values: list[tuple[Node, Value]] = []
+        found: list[Word] = []
         for child in node.named_children:
             if child.type == "variable_assignment":
-                assign(self.words, child, declaration)
+                values.append((child, expanded_value(self.words, child)))
             elif child.type not in _IGNORED:
-                found = self.words.fields(source.start(child), source.end(child))
-                declare_words(self.words, found, declaration)
+                found += self.words.fields(source.start(child), source.end(child))
+        if self.commands.declares_functions(command, options, found):
+            return Status()
+        for child, value in values:
+            assign(self.words, child, declaration, value)
+        declare_words(self.words, found, declaration)
         return Status()
 
     def _unset(self, node: Node) -> Status:
         source = self.shell.source
         found = [Word.at("unset", source.position(source.start(node)))]
-        for child in node.named_children:
-            found += self.words.fields(source.start(child), source.end(child))
+        spans = [(source.start(child), source.end(child)) for child in node.named_children]
+        for start, end in touching(spans):
+            found += self.words.fields(start, end)
         return self.commands.start(found)
 
     def _assignment(self, node: Node) -> Status:
@@ -186,7 +225,8 @@ class Statements:
         return Status(None if number is None else number != 0, False, written, test=True)
 
     def _negated(self, node: Node) -> Status:
-        status = self.body(node.named_children[-1])
+        with self.guarded():
+            status = self.body(node.named_children[-1])
         written = f"! {status.written}" if status.written else ""
         if status.value is None or status.assumed:
             return Status(None, False, written, status.key, status.test)
@@ -198,11 +238,13 @@ class Statements:
             operator = next((c.type for c in node.children if c.type in ("&&", "||")), "&&")
             parts.append((operator, node.named_children[-1]))
             node = node.named_children[0]
-        status = self.body(node)
-        for operator, part in reversed(parts):
+        with self.guarded():
+            status = self.body(node)
+        for at, (operator, part) in enumerate(reversed(parts), 1):
             succeeds = self.holds(status, in_list=True)
             if succeeds == (operator == "&&"):
-                status = self.body(part)
+                with self.guarded() if at < len(parts) else nullcontext():
+                    status = self.body(part)
             elif not status.assumed:
                 status = Status(succeeds)
         return status
@@ -210,15 +252,18 @@ class Statements:
     def _pipeline(self, node: Node) -> Status:
         status = Status()
         for child in node.named_children:
-            with self._copy():
-                status = self.body(child)
+            status = self._forked(self.body, child)
         return status
 
     def _subshell(self, node: Node) -> Status:
+        return self._forked(self._all, node)
+
+    def _forked(self, run: Callable[[Node], Status], node: Node) -> Status:
+        """Run in a subshell; how it ends."""
         status = Status()
         with self._copy():
             try:
-                status = self._all(node)
+                status = run(node)
             except ExitShell as ended:
                 status = ended.status
         return status
@@ -247,30 +292,36 @@ class Statements:
         if body is None:
             return Status()
         self.extra[_last_command(body).id] = words
-        self._documents(node, body)
         status = self.body(body)
         for part in following:
             status = self.body(part)
         return status
 
-    def _documents(self, node: Node, body: Node) -> None:
+    def _command(self, node: Node) -> Status:
+        self._documents(node)
+        return self.commands.command(node, self.extra.get(node.id, ()))
+
+    def _documents(self, node: Node) -> None:
         """Say that a launch in a here-document is not followed, if a shell reads it."""
         source = self.shell.source
-        first = source.written(body).split(None, 1)
-        if not first or first[0].rpartition("/")[2] not in ("bash", "sh", "ssh", "sudo", "docker"):
-            return
-        for child in node.children:
-            if child.type == "heredoc_redirect" and names_engine(source.written(child)):
+        start, end = source.start(node), source.end(node)
+        for document in source.documents:
+            at = document.offset
+            if at < start or not names_engine(source.text[document.start : document.end]):
+                continue
+            first = source.text[start:end].split(None, 1)[0].rpartition("/")[2]
+            apart = re.search(r"[\n;|]", source.text[end:at])
+            if not apart and first in ("bash", "sh", "ssh", "sudo", "docker"):
                 self.run.problem(
                     "LNT004",
                     "a launch in a here-document is not followed",
                     "launch the engine as a statement of its own",
-                    source.position(source.start(child)),
+                    source.position(at),
                 )
 
     def _if(self, node: Node) -> Status:
         for conditions, body in _clauses(node):
-            if not conditions or self.holds(self.each(conditions)):
+            if not conditions or self.holds(self.asked(conditions)):
                 return self.each(body)
         return Status()
 
@@ -290,9 +341,9 @@ class Statements:
                 continue
             patterns = {child.id for child in item.children_by_field_name("value")}
             status = self.each([child for child in item.children if child.id not in patterns])
-            ending = item.children[-1].type
-            falls = ending == ";&"
-            if ending not in (";&", ";;&"):
+            ending = source.text[source.start(item.children[-1]) :][:3]
+            falls = ending.startswith(";&")
+            if not falls and ending != ";;&":
                 break
         return status
 

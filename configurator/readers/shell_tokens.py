@@ -16,6 +16,9 @@ TokenKind = Literal["text", "brace", "parameter", "command", "arithmetic"]
 _PLAIN = re.compile(r"[^\\'\"`$<>{},]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATOR = re.compile(r":[-=+?]|[-=+?]|%%?|##?|//|/#|/%|/|\^\^?|,,?|@[A-Za-z]|:")
+_DOCUMENT = re.compile(r"<<(-?)[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\\S|[\w.!%+,/:@^-])+)")
+_PRINTED = re.compile(r"(?:\$\(|`)\s*cat\s*(?:-\s+)?(?=<<[^<])")
+_BACKQUOTED = re.compile(r"(?:[^\\`]|\\.)*`", re.DOTALL)
 _ESCAPE = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 )
@@ -51,14 +54,79 @@ class Parameter:
     indirect: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentStart:
+    """`<<WORD`, which begins a here-document on the next line."""
+
+    delimiter: str
+    literal: bool
+    """The delimiter is quoted: nothing in the document is expanded."""
+    indented: bool
+    """`<<-`: tabs before its lines do not count."""
+    end: int
+    """The offset after the delimiter."""
+
+
+def document_start(text: str, at: int) -> DocumentStart | None:
+    """The here-document that the `<<` at an offset begins; None when it begins none."""
+    found = _DOCUMENT.match(text, at)
+    if not found:
+        return None
+    word = found[2]
+    delimiter = re.sub(r"\\(.)|['\"]", r"\1", word)
+    return DocumentStart(delimiter, delimiter != word, bool(found[1]), found.end())
+
+
+def document_end(
+    text: str, start: int, end: int, delimiter: str, indented: bool
+) -> tuple[int, int] | None:
+    """Where the lines of a here-document end, and where its delimiter ends; None without one."""
+    tabs = r"\t*" if indented else ""
+    line = re.compile(rf"^{tabs}{re.escape(delimiter)}$", re.MULTILINE)
+    found = line.search(text, start, end)
+    return found.span() if found else None
+
+
+def printed_document(text: str, token: Token) -> tuple[list[tuple[int, int]], bool] | None:
+    """Where the lines stand that `$(cat <<EOF ... EOF)` prints, and whether they are literal.
+
+    None for other commands.
+    """
+    command = _PRINTED.match(text, token.start, token.end)
+    found = document_start(text, command.end()) if command else None
+    if not found or text[found.end : found.end + 1] != "\n":
+        return None
+    start = found.end + 1
+    lines = document_end(text, start, token.end, found.delimiter, found.indented)
+    if not lines or text[lines[1] : token.end].strip(" \t\n") not in (")", "`"):
+        return None
+    end = start + len(text[start : lines[0]].rstrip("\n"))
+    if not found.indented:
+        return [(start, end)], found.literal
+    indented = re.compile(r"^\t*([^\n]*\n?)", re.MULTILINE)
+    return [line.span(1) for line in indented.finditer(text, start, end)], found.literal
+
+
 def closing(text: str, start: int, end: int, closer: str) -> int:
     """The offset after the `closer` that ends what began before `start`; -1 if there is none."""
+    if closer == "`":
+        return _backquote_end(text, start, end)
     stack = [closer]
     at = start
+    document: DocumentStart | None = None
     while at < end:
         char = text[at]
         if char == "\\":
             at += 2
+        elif char == "`":
+            at = _backquote_end(text, at + 1, end)
+            if at < 0:
+                return -1
+        elif char in "#<\n" and stack[-1] == ")":
+            if char == "<" and text[at : at + 2] == "<<" and text[at - 1] != "<":
+                document = document_start(text, at)
+            at = _after(text, at, end, document)
+            document = None if char == "\n" else document
         elif char == "'" and not _in_double_quotes(stack):
             quote_end = _single_quote_end(text, at, end)
             if quote_end < 0:
@@ -74,6 +142,17 @@ def closing(text: str, start: int, end: int, closer: str) -> int:
     return -1
 
 
+def _after(text: str, at: int, end: int, document: DocumentStart | None) -> int:
+    """Where a command goes on after a comment, a here-document, or else one character."""
+    if text[at] == "#" and text[at - 1] in " \t\n;&|(":
+        newline = text.find("\n", at, end)
+        return newline if newline >= 0 else at + 1
+    if text[at] == "\n" and document:
+        lines = document_end(text, at + 1, end, document.delimiter, document.indented)
+        return lines[1] if lines else at + 1
+    return at + 1
+
+
 def _open(text: str, at: int, stack: list[str]) -> int:
     """Note what begins at `at`, and say how many characters that took."""
     char = text[at]
@@ -81,11 +160,19 @@ def _open(text: str, at: int, stack: list[str]) -> int:
     if pair in ("$(", "${"):
         stack.append(")" if pair == "$(" else "}")
         return 2
-    if char in '"`':
+    if char == '"':
         stack.append(char)
     elif char == "(" and stack[-1] == ")":
         stack.append(")")
+    elif char == "[" and stack[-1] == "]":
+        stack.append("]")
     return 1
+
+
+def _backquote_end(text: str, start: int, end: int) -> int:
+    """The offset after the next backquote, whatever quotes stand before it; -1 without one."""
+    found = _BACKQUOTED.match(text, start, end)
+    return found.end() if found else -1
 
 
 def _in_double_quotes(stack: list[str]) -> bool:
@@ -109,6 +196,7 @@ class Lexer:
         self.at = start
         self.end = end
         self.tokens: list[Token] = []
+        self.escapable = '$`"\\'
 
     def word(self) -> list[Token]:
         """The tokens of a word."""
@@ -124,6 +212,16 @@ class Lexer:
         while self.at < self.end:
             if quote_marks and self.text[self.at] == '"':
                 self.at += 1
+            else:
+                self._in_double_quotes()
+        return self.tokens
+
+    def in_document(self) -> list[Token]:
+        """The tokens of a here-document: double quotes in it are plain."""
+        self.escapable = "$`\\"
+        while self.at < self.end:
+            if self.text[self.at] == '"':
+                self._add(self.at + 1, quoted=True)
             else:
                 self._in_double_quotes()
         return self.tokens
@@ -187,7 +285,7 @@ class Lexer:
         following = self.text[self.at + 1 : self.at + 2] if self.at + 1 < self.end else ""
         if char == "\\" and following == "\n":
             self.at += 2
-        elif char == "\\" and following and following in '$`"\\':
+        elif char == "\\" and following and following in self.escapable:
             self.at += 1
             self._add(self.at + 1, quoted=True)
         elif char not in "$`" or not self._expansion(quoted=True):
@@ -221,6 +319,10 @@ class Lexer:
             inner = closing(text, at + 3, self.end, ")")
             if inner > 0 and text[inner : inner + 1] == ")" and inner < self.end:
                 return self._take("arithmetic", inner + 1, quoted=quoted)
+        if text.startswith("$[", at):
+            inner = closing(text, at + 2, self.end, "]")
+            if inner > 0:
+                return self._take("arithmetic", inner, quoted=quoted)
         if text.startswith("$(", at):
             return self._substitution(at + 2, quoted=quoted)
         if text.startswith("${", at):
@@ -262,7 +364,7 @@ def parameter(text: str, token: Token) -> Parameter | None:
     """What a parameter token asks for; None when it is no parameter of the shell."""
     at, end = token.start + 1, token.end
     if text[at] != "{":
-        return Parameter(text[at:end])
+        return Parameter(token.text[1:])
     at, end = at + 1, end - 1
     length = text[at] == "#" and end - at > 1 and text[at + 1] not in "-=+?:%#/"
     indirect = text[at] == "!" and end - at > 1 and text[at + 1] not in "-=+?:%#/"

@@ -26,10 +26,19 @@ from configurator.readers.shell_parameters import (
 )
 from configurator.readers.shell_patterns import Pattern
 from configurator.readers.shell_state import Run, Shell, Value, is_known, text_of
-from configurator.readers.shell_tokens import Lexer, Parameter, Token, parameter
+from configurator.readers.shell_tokens import (
+    Lexer,
+    Parameter,
+    Token,
+    parameter,
+    printed_document,
+)
 from configurator.words import Span, Word
 
 _ENGINE = re.compile(r"sglang\.launch_server|sglang\s+serve|launch_server")
+
+_COMMENT = re.compile(r"(?:`|\$\()\s*(?:#[^\n]*\s*)?(?:`|\n\s*\))|\$\(\s*\)")
+"""A substitution of nothing, or of a comment."""
 
 PieceKind = Literal["quoted", "literal", "expanded", "break", "nothing"]
 """Quoted and literal text stays together, expanded text is split; `nothing` is an empty `"$@"`."""
@@ -160,8 +169,14 @@ class Words:
             pieces = self._parameter(token)
             self.depth -= 1
             return pieces
+        if _COMMENT.fullmatch(token.text):
+            return []
+        document = printed_document(source.text, token)
+        if document:
+            return self._document(token, *document)
         if token.kind == "arithmetic":
-            number = self.number(token.start + 3, token.end - 2)
+            edge = 2 if token.text.startswith("$[") else 3
+            number = self.number(token.start + edge, token.end - edge + 1)
             if number is not None:
                 word = Word.at(str(number), source.position(token.start))
                 return [Piece(word, "quoted" if token.quoted else "expanded")]
@@ -174,8 +189,23 @@ class Words:
             )
         return [self._unknown(token)]
 
+    def _document(self, token: Token, lines: list[tuple[int, int]], literal: bool) -> list[Piece]:
+        """What `$(cat <<EOF` prints, without the newlines at its end."""
+        source = self.shell.source
+        words: list[Word] = []
+        for start, end in lines:
+            if literal:
+                words.append(source.word(start, end))
+            else:
+                words += self._value(self._pieces(Lexer(source.text, start, end).in_document()))
+        kind: PieceKind = "quoted" if token.quoted else "expanded"
+        return [Piece(word, kind) for word in _merged(words)]
+
     def _unknown(self, token: Token) -> Piece:
-        word = self.shell.source.word(token.start, token.end, unknown=True)
+        source = self.shell.source
+        word = source.word(token.start, token.end, unknown=True)
+        if token.kind == "parameter" and word.text != token.text:
+            word = Word.at(token.text, source.position(token.start), unknown=True)
         return Piece(word, "quoted" if token.quoted else "expanded")
 
     def _parameter(self, token: Token) -> list[Piece]:
