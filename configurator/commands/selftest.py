@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -52,7 +55,10 @@ def command(
     if listing:
         _list(matrix)
         return 0
-    table = _run(matrix, engine, keep)
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise click.UsageError(f"--keep: {keep} is in use; give a new or empty directory")
+    with _ending():
+        table = _run(matrix, engine, keep)
     if output == "json":
         from configurator.selftest.report import as_json
 
@@ -84,6 +90,21 @@ def _run(matrix: Matrix, python: str, keep: Path | None) -> Table:
         )
         launcher = Launcher.prepare(engine, models, folder.absolute())
         return run_matrix(matrix, launcher, validators, _Progress(len(matrix.tests)))
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """A signal to end unwinds, so that no server is left behind."""
+
+    def unwind(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, unwind) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Progress:

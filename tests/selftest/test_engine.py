@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from fake_engine import fake_engine
 
+from configurator.content import ROOT
 from configurator.errors import ConfiguratorError
 from configurator.selftest.engine import (
     ENVIRONMENT,
@@ -162,3 +166,34 @@ def test_a_port_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert state.state == "failed"
     assert "address already in use" in state.reason
     assert "another process listens on that port" in state.remedy
+
+
+def test_a_signal_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
+    python = fake_engine(tmp_path)
+    words = ["-m", "configurator", "selftest", "--only", "mtp", "--keep", str(tmp_path / "kept")]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "CONFIGURATOR_SABOTAGE": "x"}
+    process = subprocess.Popen(
+        [sys.executable, *words, "--engine", str(python)], env=environment, cwd=ROOT,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    log = tmp_path / "kept" / "mtp" / "server.log"
+    deadline = time.monotonic() + 15
+    while not log.is_file() or "Load weight begin" not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(15) == 128 + signal.SIGTERM
+    assert not [
+        pid for pid in _processes() if str(log.parent) in _environment(pid)
+    ]  # fmt: skip
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _environment(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -150,6 +150,8 @@ def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture[str], tmp_p
     assert run(["selftest", "--engine", str(tmp_path / "none")]) == 2
     assert "configurator.selftest.install" in capsys.readouterr().err
     assert run(["selftest", "--only", "nothing"]) == 2
+    assert run(["selftest", "--keep", str(tmp_path.parent)]) == 2
+    assert "give a new or empty directory" in capsys.readouterr().err
 
 
 def test_the_command_ends_with_the_result(
