@@ -18,6 +18,7 @@ from typing import Literal
 from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue
 from configurator.evidence.model import Replica, Report
+from configurator.evidence.reports import KEY
 from configurator.verdicts import Outcome
 
 
@@ -109,4 +110,7 @@ def why_no_report(replica: Replica) -> str:
         return f": the probe could not hook into the engine, {text}"
     if replica.hooks and not replica.reports:
         return ": the probe was loaded, but the engine called none of its hooks"
+    allowed = (replica.environment or {}).get("SGLANG_PLUGINS", "")
+    if allowed and KEY not in [name.strip() for name in allowed.split(",")]:
+        return f": SGLANG_PLUGINS is {allowed} and leaves {KEY} out"
     return ""

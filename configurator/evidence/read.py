@@ -11,8 +11,17 @@ from configurator.evidence import recording
 from configurator.evidence.collect import redact_text
 from configurator.evidence.files import exists, find, load, read_text
 from configurator.evidence.metrics import parse_metrics
-from configurator.evidence.model import Evidence, Exchange, Json, Replica, Report, Sample, Trace
-from configurator.evidence.reports import latest, parse_report
+from configurator.evidence.model import (
+    Evidence,
+    Exchange,
+    Hooks,
+    Json,
+    Replica,
+    Report,
+    Sample,
+    Trace,
+)
+from configurator.evidence.reports import latest, parse_hooks, parse_report, reports_in
 from configurator.evidence.serverlog import parse_log, server_state
 from configurator.evidence.trace import read_trace
 
@@ -154,7 +163,8 @@ def _replica(
         metrics_startup=_metrics(folder / "metrics_startup.txt"),
         log=lines,
         exchanges=exchanges,
-        reports=_reports(folder, reports),
+        reports=_reports(folder, reports, info or startup),
+        hooks=_hooks(folder, reports),
         traces=_traces(folder),
     )
 
@@ -168,13 +178,19 @@ def _metrics(path: Path) -> tuple[Sample, ...] | None:
     return None if text is None else parse_metrics(text)
 
 
-def _reports(folder: Path, paths: list[Path]) -> tuple[Report, ...]:
-    found = []
+def _reports(folder: Path, paths: list[Path], info: Json) -> tuple[Report, ...]:
+    """The reports of the files and of the server's own answer; of one rank the file's counts."""
+    found = list(reports_in(info))
     for path in paths:
         report = parse_report(str(path.relative_to(folder)), load(path))
         if report is not None:
             found.append(report)
     return latest(found)
+
+
+def _hooks(folder: Path, paths: list[Path]) -> tuple[Hooks, ...]:
+    found = (parse_hooks(str(path.relative_to(folder)), load(path)) for path in paths)
+    return tuple(hooks for hooks in found if hooks is not None)
 
 
 def _traces(folder: Path) -> tuple[Trace, ...]:

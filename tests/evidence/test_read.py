@@ -169,3 +169,24 @@ def test_values_of_an_odd_type_are_survived(tmp_path: Path, odd: Any) -> None:
 )
 def test_arguments_of_a_command(command: str, arguments: dict[str, Any]) -> None:
     assert requested_of(command) == arguments
+
+
+def test_hooks_and_the_report_in_the_servers_answer_are_read(tmp_path: Path) -> None:
+    hooks = {"schema": "configurator/hooks/1", "pid": 7, "registered": ["a.b"], "missing": {}}
+    report = {"schema": "configurator/report/1", "stage": "ready", "rank": {"tp_rank": 0},
+              "target": {"model_class": "Answered"}, "drafts": []}  # fmt: skip
+    folder = tmp_path / "replica-0"
+    (folder / "reports").mkdir(parents=True)
+    (folder / "reports" / "hooks-7.json").write_text(json.dumps(hooks))
+    (folder / "server_info.json").write_text(json.dumps({"configurator_probe": report}))
+    entry = {"index": 0, "ready": True, "files": []}
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": 1, "replicas": [entry]}))
+    (replica,) = read_evidence(tmp_path).replicas
+    assert [(found.process, found.registered) for found in replica.hooks] == [(7, ("a.b",))]
+    (answered,) = replica.reports
+    assert (answered.file, answered.rank) == ("server_info.json#/configurator_probe", 0)
+    own = {**report, "target": {"model_class": "Written"}}
+    (folder / "reports" / "report-tp0-pp0-dp0.json").write_text(json.dumps(own))
+    (written,) = read_evidence(tmp_path).replicas[0].reports
+    assert written.target is not None
+    assert written.target.model_class == "Written"
