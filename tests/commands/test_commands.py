@@ -18,7 +18,8 @@ def test_version_and_help(capsys: Capture) -> None:
     assert run(["--version"]) == 0
     assert __version__ in capsys.readouterr().out
     assert run(["--help"]) == 0
-    assert "validate  Judge profiles before a GPU is touched." in capsys.readouterr().out
+    words = " ".join(capsys.readouterr().out.split())
+    assert "validate Judge profiles before a GPU is touched." in words
 
 
 @pytest.mark.parametrize(
