@@ -378,8 +378,8 @@ class Commands:
         return self._process(found) if len(found) > 1 else Status()
 
     def _exec(self, found: list[Word]) -> Status:
-        if len(found) == 1:
-            return Status()
+        if len(found) == 1:  # redirections only: a file may be missing, a port closed
+            return Status(assumed=True, written="exec")
         self._process(found)
         raise ExitShell(Status(assumed=True))
 

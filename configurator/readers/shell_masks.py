@@ -10,7 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from configurator.readers.shell_tokens import DocumentStart, closing, document_end, document_start
+from configurator.readers.shell_quotes import (
+    DocumentStart,
+    closing,
+    document_end,
+    document_start,
+    single_quote_end,
+)
 
 _PLAIN = re.compile(r"[^\\'\"`$<>(;#\ncu]+")
 _DELIMITER = re.compile(r"\w*", re.ASCII)
@@ -89,9 +95,10 @@ class _Mask:
             return self._put("== ")
         if char == "'":
             return self._quoted(text.find("'", at + 1) + 1, at + 1)
-        if pair in ("$'", '$"') or char == '"':
-            start = at + len(pair) if char == "$" else at + 1
-            return self._quoted(closing(text, start, len(text), text[start - 1]), start)
+        if pair == "$'":
+            return self._quoted(single_quote_end(text, at + 1, len(text)), at + 2)
+        if char == '"':
+            return self._quoted(closing(text, at + 1, len(text), '"'), at + 1)
         if char == "\n":
             self._keep(at + 1)
             return self._bodies()
@@ -114,8 +121,8 @@ class _Mask:
         text, at = self.text, self.at
         if char == "`":
             return self._hide(closing(text, at + 1, len(text), "`"))
-        if pair in ("$#", "$$"):
-            return self._keep(at + 2)
+        if pair in ("$#", "$$", '$"'):
+            return self._keep(at + 1 + (pair != '$"'))
         if pair in ("<(", ">(") and not self._at_word_start():
             return self._keep(at + 1)
         if pair in _CLOSERS:

@@ -11,14 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from configurator.readers.shell_quotes import closing, single_quote_end
+
 TokenKind = Literal["text", "brace", "parameter", "command", "arithmetic"]
 
 _PLAIN = re.compile(r"[^\\'\"`$<>{},]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATOR = re.compile(r":[-=+?]|[-=+?]|%%?|##?|//|/#|/%|/|\^\^?|,,?|@[A-Za-z]|:")
-_DOCUMENT = re.compile(r"<<(-?)[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\\S|[\w.!%+,/:@^-])+)")
-_PRINTED = re.compile(r"(?:\$\(|`)\s*cat\s*(?:-\s+)?(?=<<[^<])")
-_BACKQUOTED = re.compile(r"(?:[^\\`]|\\.)*`", re.DOTALL)
 _ESCAPE = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 )
@@ -52,140 +51,6 @@ class Parameter:
     """Where the operator's text stands."""
     length: bool = False
     indirect: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentStart:
-    """`<<WORD`, which begins a here-document on the next line."""
-
-    delimiter: str
-    literal: bool
-    """The delimiter is quoted: nothing in the document is expanded."""
-    indented: bool
-    """`<<-`: tabs before its lines do not count."""
-    end: int
-    """The offset after the delimiter."""
-
-
-def document_start(text: str, at: int) -> DocumentStart | None:
-    """The here-document that the `<<` at an offset begins; None when it begins none."""
-    found = _DOCUMENT.match(text, at)
-    if not found:
-        return None
-    word = found[2]
-    delimiter = re.sub(r"\\(.)|['\"]", r"\1", word)
-    return DocumentStart(delimiter, delimiter != word, bool(found[1]), found.end())
-
-
-def document_end(
-    text: str, start: int, end: int, delimiter: str, indented: bool
-) -> tuple[int, int] | None:
-    """Where the lines of a here-document end, and where its delimiter ends; None without one."""
-    tabs = r"\t*" if indented else ""
-    line = re.compile(rf"^{tabs}{re.escape(delimiter)}$", re.MULTILINE)
-    found = line.search(text, start, end)
-    return found.span() if found else None
-
-
-def printed_document(text: str, token: Token) -> tuple[list[tuple[int, int]], bool] | None:
-    """Where the lines stand that `$(cat <<EOF ... EOF)` prints, and whether they are literal.
-
-    None for other commands.
-    """
-    command = _PRINTED.match(text, token.start, token.end)
-    found = document_start(text, command.end()) if command else None
-    if not found or text[found.end : found.end + 1] != "\n":
-        return None
-    start = found.end + 1
-    lines = document_end(text, start, token.end, found.delimiter, found.indented)
-    if not lines or text[lines[1] : token.end].strip(" \t\n") not in (")", "`"):
-        return None
-    end = start + len(text[start : lines[0]].rstrip("\n"))
-    if not found.indented:
-        return [(start, end)], found.literal
-    indented = re.compile(r"^\t*([^\n]*\n?)", re.MULTILINE)
-    return [line.span(1) for line in indented.finditer(text, start, end)], found.literal
-
-
-def closing(text: str, start: int, end: int, closer: str) -> int:
-    """The offset after the `closer` that ends what began before `start`; -1 if there is none."""
-    if closer == "`":
-        return _backquote_end(text, start, end)
-    stack = [closer]
-    at = start
-    document: DocumentStart | None = None
-    while at < end:
-        char = text[at]
-        if char == "\\":
-            at += 2
-        elif char == "`":
-            at = _backquote_end(text, at + 1, end)
-            if at < 0:
-                return -1
-        elif char in "#<\n" and stack[-1] == ")":
-            if char == "<" and text[at : at + 2] == "<<" and text[at - 1] != "<":
-                document = document_start(text, at)
-            at = _after(text, at, end, document)
-            document = None if char == "\n" else document
-        elif char == "'" and not _in_double_quotes(stack):
-            quote_end = _single_quote_end(text, at, end)
-            if quote_end < 0:
-                return -1
-            at = quote_end
-        elif char == stack[-1]:
-            stack.pop()
-            at += 1
-            if not stack:
-                return at
-        else:
-            at += _open(text, at, stack)
-    return -1
-
-
-def _after(text: str, at: int, end: int, document: DocumentStart | None) -> int:
-    """Where a command goes on after a comment, a here-document, or else one character."""
-    if text[at] == "#" and text[at - 1] in " \t\n;&|(":
-        newline = text.find("\n", at, end)
-        return newline if newline >= 0 else at + 1
-    if text[at] == "\n" and document:
-        lines = document_end(text, at + 1, end, document.delimiter, document.indented)
-        return lines[1] if lines else at + 1
-    return at + 1
-
-
-def _open(text: str, at: int, stack: list[str]) -> int:
-    """Note what begins at `at`, and say how many characters that took."""
-    char = text[at]
-    pair = text[at : at + 2]
-    if pair in ("$(", "${"):
-        stack.append(")" if pair == "$(" else "}")
-        return 2
-    if char == '"':
-        stack.append(char)
-    elif char == "(" and stack[-1] == ")":
-        stack.append(")")
-    elif char == "[" and stack[-1] == "]":
-        stack.append("]")
-    return 1
-
-
-def _backquote_end(text: str, start: int, end: int) -> int:
-    """The offset after the next backquote, whatever quotes stand before it; -1 without one."""
-    found = _BACKQUOTED.match(text, start, end)
-    return found.end() if found else -1
-
-
-def _in_double_quotes(stack: list[str]) -> bool:
-    return next((closer for closer in reversed(stack) if closer != "}"), "") == '"'
-
-
-def _single_quote_end(text: str, at: int, end: int) -> int:
-    if text[at - 1 : at] != "$":
-        return text.find("'", at + 1, end) + 1 or -1
-    at += 1
-    while at < end and text[at] != "'":
-        at += 2 if text[at] == "\\" else 1
-    return at + 1 if at < end else -1
 
 
 class Lexer:
@@ -295,7 +160,7 @@ class Lexer:
             self._add(at, quoted=True)
 
     def _ansi(self) -> None:
-        close = _single_quote_end(self.text, self.at + 1, self.end)
+        close = single_quote_end(self.text, self.at + 1, self.end)
         stop = close - 1 if close > 0 else self.end
         self.at += 2
         self._add(self.at, "", quoted=True)
@@ -422,7 +287,7 @@ def _word_end(text: str, at: int, end: int) -> int:
             at += 2
             continue
         if char == "'":
-            close = _single_quote_end(text, at, end)
+            close = single_quote_end(text, at, end)
         elif char in '"`':
             close = closing(text, at + 1, end, char)
         elif pair in ("$(", "${", "<(", ">("):

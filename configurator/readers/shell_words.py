@@ -25,13 +25,13 @@ from configurator.readers.shell_parameters import (
     transformed,
 )
 from configurator.readers.shell_patterns import Pattern
+from configurator.readers.shell_quotes import printed_document
 from configurator.readers.shell_state import Run, Shell, Value, is_known, text_of
 from configurator.readers.shell_tokens import (
     Lexer,
     Parameter,
     Token,
     parameter,
-    printed_document,
 )
 from configurator.words import Span, Word
 
@@ -171,7 +171,7 @@ class Words:
             return pieces
         if _COMMENT.fullmatch(token.text):
             return []
-        document = printed_document(source.text, token)
+        document = printed_document(source.text, token.start, token.end)
         if document:
             return self._document(token, *document)
         if token.kind == "arithmetic":
