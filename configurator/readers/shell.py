@@ -7,7 +7,6 @@ knows, both ways are walked, and what was found says what had to be assumed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from configurator.errors import Problem
@@ -27,6 +26,7 @@ from configurator.readers.shell_state import (
 from configurator.readers.shell_statements import Statements
 from configurator.words import Invocation, Setting, Word
 
+_MAX_REQUIRED = 8
 _NOTHING: Mapping[str, str] = {}
 _NO_SETTINGS: Mapping[str, Setting] = {}
 
@@ -59,11 +59,18 @@ def _explored(source: Source, budget: Budget, scope: dict[str, Variable]) -> Inv
     runs: list[Run] = []
     problems: dict[Problem, None] = {}
     pending: list[tuple[bool, ...]] = [()]
+    required: set[str] = set()
     while pending and len(runs) < MAX_RUNS:
         decisions = pending.pop(0)  # each condition alone first, then several at once
         run = Run(decisions, budget)
         runs.append(run)
         limit = _walk(Shell(source, budget, [dict(scope)]), run)
+        if run.failed and run.missing and len(required) < _MAX_REQUIRED:
+            # It refuses to start without this variable, so whoever runs it sets it.
+            required.add(run.missing)
+            scope = {**scope, run.missing: Variable(None, exported=True)}
+            runs, pending, problems = [], [()], {}
+            continue
         problems.update(dict.fromkeys(run.problems.values()))
         if limit:
             problems[limit] = None
@@ -86,8 +93,12 @@ def _walk(shell: Shell, run: Run) -> Problem | None:
     """Walk one way; returns the limit that ended it, if one did."""
     try:
         statements = Statements(shell, run)
-        with suppress(ExitShell, LeaveLoop):
+        try:
             statements.script(shell.source)
+        except ExitShell as ended:
+            run.failed = ended.status.value is False
+        except LeaveLoop:
+            pass
         statements.commands.end()
     except LimitReachedError as reached:
         position = reached.position or shell.source.position(0)

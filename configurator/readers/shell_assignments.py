@@ -10,7 +10,7 @@ from tree_sitter import Node
 from configurator.errors import Position
 from configurator.readers.shell_state import Value, Variable, is_known, text_of
 from configurator.readers.shell_tokens import split_words
-from configurator.readers.shell_words import Words
+from configurator.readers.shell_words import Words, missing
 from configurator.words import Word
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -87,7 +87,11 @@ def assign(
         reference = text_of(value) if is_known(value) else ""
         words.shell.declare(name[0], Variable(reference=reference, position=position))
     else:
+        empty = "" if value or adds else missing(words.shell, source.written(value_node or node))
         set_value(words, name[0], value, adds, position)
+        if empty:
+            known = words.shell.find(name[0]) or Variable()
+            words.shell.put(name[0], replace(known, default_of=empty))
         if declaration:
             declare(words, name[0], replace(declaration, local=False), position)
 

@@ -79,6 +79,8 @@ class Variable:
     """`unset` removed it: it is known to be empty."""
     attribute: str = ""
     """`i`, `l` or `u`: what is assigned becomes a number, or small or capital letters."""
+    default_of: str = ""
+    """It is empty because it was set to `${NAME:-}`, and nothing sets NAME."""
     reference: str = ""
     """`declare -n`: it stands for the variable of this name."""
 
@@ -256,6 +258,10 @@ class Run:
     conditions: list[str] = field(default_factory=list)
     found: list[Invocation] = field(default_factory=list)
     problems: dict[tuple[str, Position | None], Problem] = field(default_factory=dict)
+    missing: str = ""
+    """The variable that a condition found empty last, though the caller may set it."""
+    failed: bool = False
+    """The script ended itself, and said that it failed."""
 
     def decide(self, key: str, holds: str, fails: str) -> bool:
         """Choose for an unknown condition, the same each time it is met."""

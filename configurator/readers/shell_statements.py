@@ -214,10 +214,13 @@ class Statements:
         if opening.type == "((":
             return self.arithmetic(start, end, written)
         found: list[Word] = []
+        texts: list[str] = []
         for first, last in split_words(source.text, start, end):
-            found += self.words.fields(first, last)
+            fields = self.words.fields(first, last)
+            found += fields
+            texts += [source.text[first:last]] * len(fields)
         key = " ".join(word.text for word in found)
-        return Status(single_brackets(self.words, found), False, written, key, True)
+        return Status(single_brackets(self.words, found, texts), False, written, key, True)
 
     def arithmetic(self, start: int, end: int, written: str) -> Status:
         """Whether the arithmetic between two offsets is not zero."""

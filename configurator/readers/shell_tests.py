@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from configurator.readers.shell_patterns import Pattern, is_extended, matches
 from configurator.readers.shell_state import MAX_DEPTH, Value, is_known, text_of
 from configurator.readers.shell_tokens import split_words
-from configurator.readers.shell_words import Words
+from configurator.readers.shell_words import Words, missing
 from configurator.words import Word
 
 _UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
@@ -34,6 +34,8 @@ class _Item:
     value: Callable[[], Value]
     pattern: Callable[[], Pattern | None]
     number: Callable[[], int | None]
+    written: str = ""
+    """As it stands in the script."""
 
 
 def double_brackets(words: Words, start: int, end: int) -> bool | None:
@@ -42,9 +44,16 @@ def double_brackets(words: Words, start: int, end: int) -> bool | None:
     return _Condition(words, items, "&&", "||").holds()
 
 
-def single_brackets(words: Words, arguments: Sequence[Word]) -> bool | None:
-    """Whether `test` holds for these arguments; None when nobody can know."""
-    return _Condition(words, [_argument(word) for word in arguments], "-a", "-o").holds()
+def single_brackets(
+    words: Words, arguments: Sequence[Word], written: Sequence[str] = ()
+) -> bool | None:
+    """Whether `test` holds for these arguments; None when nobody can know.
+
+    `written` is how each of them stands in the script, where that is known.
+    """
+    texts = written or [""] * len(arguments)
+    items = [replace(_argument(w), written=text) for w, text in zip(arguments, texts, strict=True)]
+    return _Condition(words, items, "-a", "-o").holds()
 
 
 def _spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -76,6 +85,7 @@ def _written(words: Words, start: int, end: int) -> _Item:
         lambda: words.value(start, end),
         lambda: words.pattern(start, end),
         lambda: words.number_of(words.value(start, end), start),
+        words.shell.source.text[start:end],
     )
 
 
@@ -164,6 +174,8 @@ class _Condition:
     def _unary(self, operator: str, item: _Item) -> bool | None:
         if operator in ("-n", "-z"):
             result = _not_empty(item.value())
+            if result is False:
+                self.words.run.missing = missing(self.words.shell, item.written)
             return result if result is None or operator == "-n" else not result
         if operator != "-v":
             return None

@@ -40,6 +40,8 @@ _ENGINE = re.compile(r"sglang\.launch_server|sglang\s+serve|launch_server")
 _COMMENT = re.compile(r"(?:`|\$\()\s*(?:#[^\n]*\s*)?(?:`|\n\s*\))|\$\(\s*\)")
 """A substitution of nothing, or of a comment."""
 
+_MAY_BE_GIVEN = re.compile(r"\"?\$(?:\{([A-Za-z_]\w*)(?::?-)?\}|([A-Za-z_]\w*))\"?", re.ASCII)
+
 PieceKind = Literal["quoted", "literal", "expanded", "break", "nothing"]
 """Quoted and literal text stays together, expanded text is split; `nothing` is an empty `"$@"`."""
 
@@ -55,6 +57,16 @@ class Piece:
 def names_engine(text: str) -> bool:
     """The text starts the engine."""
     return bool(_ENGINE.search(text))
+
+
+def missing(shell: Shell, written: str) -> str:
+    """The variable whose absence makes `${NAME:-}` or `$NAME` empty; none if the script sets it."""
+    asked = _MAY_BE_GIVEN.fullmatch(written)
+    if not asked:
+        return ""
+    name = asked[1] or asked[2]
+    variable = shell.find(name)
+    return name if variable is None else variable.default_of
 
 
 def join(words: Sequence[Word]) -> Word:
