@@ -28,6 +28,8 @@ _SEVERITIES: dict[str, Severity] = {
     "LNT008": "warning",
     "LNT009": "warning",
     "LNT010": "error",
+    "LNT011": "error",
+    "LNT012": "error",
 }
 """Of what a reader could not do; everything else is for information."""
 _TAG = re.compile(r":v?(\d+\.\d+\.\d+(?:\.post\d+)?)(?![\d.]|rc|\.dev)")
