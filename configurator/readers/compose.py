@@ -12,7 +12,9 @@ from configurator.errors import Problem
 from configurator.readers.docker import started_in
 from configurator.readers.envfiles import parse_env, read_env_file
 from configurator.readers.interpolation import interpolate
+from configurator.readers.placeholders import placeholders
 from configurator.readers.processes import Result, ScriptRunner, commands_of
+from configurator.readers.scalars import kind_of, printed_anew
 from configurator.readers.splitting import split_words
 from configurator.readers.wrappers import setting
 from configurator.readers.yamlwords import Documents, is_null
@@ -122,12 +124,14 @@ def _words(
         return None
     node = nodes[-1]
     line = file.documents.word(node)
-    if line is None:
+    if line is None or file.documents.is_template(node):
         words = file.documents.words(node)
+        for item in node.value if isinstance(node, yaml.SequenceNode) else ():
+            _refuse(file, item, problems)
         return tuple(_interpolated(file, word, problems) for word in words)
     done = interpolate(line, file.values, file.documents.budget)
     _complain(file, line, done.invalid, problems)
-    split = split_words(done.word, done.unknown)
+    split = split_words(done.word, {**placeholders(done.word.text), **done.unknown})
     if split.unclosed:
         message = "a quote in this command is never closed: compose refuses the file"
         problems.append(Problem("LNT003", message, "close the quote", split.unclosed))
@@ -137,6 +141,14 @@ def _words(
         message = "compose runs no shell: this backslash makes an argument of the blank after it"
         problems.append(Problem("LNT009", message, "remove the backslash", split.stray[0]))
     return split.words
+
+
+def _refuse(file: _File, node: yaml.Node, problems: list[Problem]) -> None:
+    kind = kind_of(file.documents, node)
+    if kind:
+        message = f"an item of a command is {kind}: compose takes text and refuses the file"
+        place = file.documents.position(node)
+        problems.append(Problem("LNT011", message, "put it in quotes", place))
 
 
 def _operator(dropped: Word) -> Problem:
@@ -173,7 +185,7 @@ def _environment(
             env |= found
             problems += about
     for node in keys.get("environment") or []:
-        env |= _settings(file, node)
+        env |= _settings(file, node, problems)
     return env
 
 
@@ -185,7 +197,7 @@ def _paths(file: _File, node: yaml.Node) -> Iterator[Word]:
             yield interpolate(word, file.values, file.documents.budget).word
 
 
-def _settings(file: _File, node: yaml.Node) -> dict[str, Setting]:
+def _settings(file: _File, node: yaml.Node, problems: list[Problem]) -> dict[str, Setting]:
     documents = file.documents
     env: dict[str, Setting] = {}
     if isinstance(node, yaml.SequenceNode):
@@ -200,6 +212,17 @@ def _settings(file: _File, node: yaml.Node) -> dict[str, Setting]:
             found = file.values.get(name)
         else:
             done = interpolate(text, file.values, documents.budget).word
-            found = None if done.unknown else done.text
+            known = not done.unknown and not _printed_anew(file, name, value, problems)
+            found = done.text if known else None
         env[name] = Setting(name, found, documents.position(key))
     return env
+
+
+def _printed_anew(file: _File, name: str, value: yaml.Node, problems: list[Problem]) -> bool:
+    """Releases of compose differ in what they make of such a value."""
+    kind = printed_anew(file.documents, value)
+    if kind:
+        message = f"{name} is {kind} to YAML: compose may pass on another text than this one"
+        place = file.documents.position(value)
+        problems.append(Problem("LNT013", message, "put it in quotes", place))
+    return bool(kind)

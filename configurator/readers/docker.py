@@ -27,6 +27,12 @@ _RUN = options(
     "--env-host --http-proxy --passwd --read-only-tmpfs --rootfs"
 )
 _EXEC = options(flags="-d --detach -i --interactive -t --tty --privileged -l")
+_COMPOSE = options("-f --file -p --project-name --profile --env-file --project-directory "
+                   "--ansi --parallel --progress")  # fmt: skip
+_COMPOSE_RUN = options(
+    "-e --env --env-from-file --index -u --user -w --workdir --name --entrypoint -l --label "
+    "-p --publish -v --volume --cap-add --cap-drop --pull"
+)
 _OWN_ENTRYPOINT = ("lmsysorg/sglang", "lmsysorg/sglang-rocm", "rocm/sgl-dev")
 """Images whose entrypoint starts the words it gets."""
 
@@ -48,6 +54,8 @@ def contained(
     _, rest = split_options(invocation.words[1:], _GLOBAL)
     if rest and rest[0].text == "container":
         rest = rest[1:]
+    elif rest and rest[0].text == "compose":
+        return _service(rest[1:], invocation, given, folder)
     if not rest or rest[0].text not in ("run", "create", "exec"):
         return None
     found, words = split_options(rest[1:], _EXEC if rest[0].text == "exec" else _RUN)
@@ -61,6 +69,18 @@ def contained(
     own = None if entrypoint is None else ((entrypoint,) if entrypoint.text else ())
     started, unclear = started_in(words[0], own, words[1:], inner)
     return Contained(started, inherited, problems + unclear)
+
+
+def _service(
+    words: Words, invocation: Invocation, given: Mapping[str, str], folder: Path | None
+) -> Contained | None:
+    """`docker compose exec` and `run`: a service in place of a container, no image in sight."""
+    _, rest = split_options(words, _COMPOSE)
+    if not rest or rest[0].text not in ("run", "exec"):
+        return None
+    found, words = split_options(rest[1:], _COMPOSE_RUN)
+    env, inherited, problems = _environment(found, invocation, given, folder)
+    return Contained(replace(invocation, env=env, words=words[1:]), inherited, problems)
 
 
 def started_in(

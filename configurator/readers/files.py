@@ -11,10 +11,12 @@ from configurator.readers.arguments import argv_command, json_commands, words_of
 from configurator.readers.compose import read_compose
 from configurator.readers.dockerfile import read_dockerfile
 from configurator.readers.kubernetes import read_kubernetes
+from configurator.readers.placeholders import unrendered
 from configurator.readers.processes import Result, commands_of
 from configurator.readers.reading import Reading
 from configurator.readers.shell import run_script
 from configurator.readers.systemd import read_systemd
+from configurator.readers.templates import templated
 from configurator.readers.yamlwords import Documents
 from configurator.regular import NotRegularError, TooLargeError, read_regular, why_unread
 from configurator.words import Command, Setting, Word
@@ -25,6 +27,8 @@ FORMATS = ("shell", "compose", "kubernetes", "systemd", "dockerfile", "argv")
 _SOUGHT = "`sglang serve` or `python -m sglang.launch_server`"
 _YAML = re.compile(r"---|%YAML|[A-Za-z][\w.-]*[ \t]*:(?:\s|$)")
 """How the first line of a YAML document looks, and that of a script does not."""
+_RUN = templated(run_script)
+"""Files of these formats are often templates; scripts are scripts."""
 _PROFILE = "configurator/v1"
 
 
@@ -85,6 +89,7 @@ def _read(
     commands, problems = _result(text, name, given, found, folder)
     if not commands and not any(p.code in ("LNT006", "LNT007") for p in problems):
         problems = (*problems, _nothing(name, 0, text))
+    problems = (*problems, *unrendered(commands))
     return Reading(name, found, commands, tuple(dict.fromkeys(problems)))
 
 
@@ -94,13 +99,13 @@ def _result(
     if format == "argv":
         return json_commands(text, name, run_script)
     if format == "systemd":
-        return read_systemd(text, name, run_script, given, folder)
+        return read_systemd(text, name, _RUN, given, folder)
     if format == "dockerfile":
         return read_dockerfile(text, name, run_script, given, folder)
     if format == "compose":
-        return read_compose(Documents(text, name), run_script, given, folder)
+        return read_compose(Documents(text, name), _RUN, given, folder)
     if format == "kubernetes":
-        return read_kubernetes(Documents(text, name), run_script, given, folder)
+        return read_kubernetes(Documents(text, name), _RUN, given, folder)
     return _shell(text, name, given, folder)
 
 

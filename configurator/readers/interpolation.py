@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from configurator.readers.pieces import Budget, Builder
 from configurator.words import Word
@@ -124,4 +124,7 @@ def interpolate(
         return Interpolated(word, {})
     work = _Interpolation(word, values, budget)
     work.run(0, len(word.text))
-    return Interpolated(work.builder.finish(), work.unknown, work.invalid)
+    done = work.builder.finish()
+    return Interpolated(
+        replace(done, unknown=done.unknown or word.unknown), work.unknown, work.invalid
+    )

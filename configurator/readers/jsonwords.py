@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from configurator.errors import ConfiguratorError, Position
@@ -18,6 +19,28 @@ _PIECE = re.compile(r"(?:\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u....|\\.)|[^\\]+"
 _OTHER = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 
+class Items(list[Any]):
+    """A list that knows where it stands."""
+
+    position: Position
+
+
+class Fields(dict[str, Any]):
+    """An object that knows where it and its keys stand."""
+
+    position: Position
+    keys_at: dict[str, Position]
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A number, `true`, `false` or `null`."""
+
+    text: str
+    value: Any
+    position: Position
+
+
 class _BrokenError(Exception):
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
@@ -25,13 +48,13 @@ class _BrokenError(Exception):
 
 
 class JsonWords:
-    """Reads JSON from a word: strings come as `Word`, all else as plain data."""
+    """Reads JSON from a word: `Word`, `Items`, `Fields` and `Other`, each with its place."""
 
     def __init__(self, source: Word) -> None:
         self.text, self.places = source.text, Places(source)
 
     def values(self) -> Iterator[tuple[Any, Position]]:
-        """Every value with its place: one document, or one a line.
+        """Every value with its place: one document, or one after another.
 
         Raises:
             ConfiguratorError: LNT003, not JSON.
@@ -69,7 +92,8 @@ class JsonWords:
         if match is None:
             raise _BrokenError("a value is missing here", index)
         try:
-            return json.loads(match[0]), match.end()
+            value = json.loads(match[0])
+            return Other(match[0], value, self.places.at(index)), match.end()
         except ValueError:
             raise _BrokenError(f"{match[0][:20]} is no number", index) from None
 
@@ -86,8 +110,9 @@ class JsonWords:
         spans = spans or [Span(0, self.places.at(match.start(1)))]
         return Word(text, tuple(spans)), match.end()
 
-    def _list(self, index: int, depth: int) -> tuple[list[Any], int]:
-        items: list[Any] = []
+    def _list(self, index: int, depth: int) -> tuple[Items, int]:
+        items = Items()
+        items.position = self.places.at(index)
         index = self._blank(index + 1)
         while self.text[index : index + 1] != "]":
             if items:
@@ -97,9 +122,9 @@ class JsonWords:
             index = self._blank(index)
         return items, index + 1
 
-    def _object(self, index: int, depth: int) -> tuple[dict[str, Any], int]:
-        """Keys as text; a string value knows its own place."""
-        items: dict[str, Any] = {}
+    def _object(self, index: int, depth: int) -> tuple[Fields, int]:
+        items = Fields()
+        items.position, items.keys_at = self.places.at(index), {}
         first = True
         index = self._blank(index + 1)
         while self.text[index : index + 1] != "}":
@@ -108,7 +133,11 @@ class JsonWords:
             first = False
             if self.text[index : index + 1] != '"':
                 raise _BrokenError("a key in double quotes is missing here", index)
+            start = index
             key, index = self._string(index)
+            if key.text in items:
+                raise _BrokenError(f"{key.text[:40]!r} is given a second time", start)
+            items.keys_at[key.text] = key.position
             index = self._expect(":", self._blank(index))
             items[key.text], index = self._value(index, depth + 1)
             index = self._blank(index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -12,7 +12,10 @@ import yaml
 from configurator.errors import Problem
 from configurator.readers.docker import started_in
 from configurator.readers.pieces import Budget, Builder
+from configurator.readers.placeholders import placeholders
 from configurator.readers.processes import Result, ScriptRunner, commands_of
+from configurator.readers.scalars import kind_of
+from configurator.readers.splitting import split_words
 from configurator.readers.yamlwords import Documents, is_null
 from configurator.words import Command, Invocation, Setting, Word
 
@@ -55,11 +58,12 @@ def _containers(documents: Documents, root: yaml.Node) -> Iterator[yaml.Node]:
 
 def _container(manifest: _Manifest, container: yaml.Node) -> Result:
     documents = manifest.documents
-    command = documents.words(documents.get(container, "command"))
-    arguments = documents.words(documents.get(container, "args"))
+    refused: list[Problem] = []
+    command = _words(documents, container, "command", refused)
+    arguments = _words(documents, container, "args", refused)
     if not command and not arguments:
         return (), ()
-    env, problems = _environment(manifest, container)
+    env, problems = _environment(manifest, container, refused)
     image = documents.word(documents.get(container, "image"))
     started, unclear = started_in(
         image,
@@ -68,11 +72,36 @@ def _container(manifest: _Manifest, container: yaml.Node) -> Result:
         Invocation((), env),
     )
     commands, about = commands_of(started, manifest.run, manifest.given, manifest.folder)
-    return commands, ((*problems, *unclear, *about) if commands else (*unclear, *about))
+    return commands, ((*refused, *problems, *unclear, *about) if commands else (*unclear, *about))
+
+
+def _words(
+    documents: Documents, container: yaml.Node, key: str, refused: list[Problem]
+) -> tuple[Word, ...]:
+    """The words of `command` or `args`; those that Kubernetes refuses as they are meant."""
+    node = documents.get(container, key)
+    line = documents.word(node)
+    if node is None or is_null(node) or documents.is_template(node) or line is None:
+        words = documents.words(node)
+        for item in node.value if words and isinstance(node, yaml.SequenceNode) else ():
+            _refuse(documents, item, f"an item of `{key}`", refused)
+        return words
+    message = f"`{key}` is a line: Kubernetes takes a list of words and refuses the object"
+    remedy = f'write every word as an item: {key}: ["python3", "-m", ...]'
+    refused.append(Problem("LNT011", message, remedy, line.position))
+    return split_words(line, placeholders(line.text)).words
+
+
+def _refuse(documents: Documents, node: yaml.Node, what: str, refused: list[Problem]) -> None:
+    kind = kind_of(documents, node, old=True)
+    # JSON's null becomes an empty string.
+    if kind not in ("", "empty"):
+        message = f"{what} is {kind}: Kubernetes takes text and refuses the object"
+        refused.append(Problem("LNT011", message, "put it in quotes", documents.position(node)))
 
 
 def _environment(
-    manifest: _Manifest, container: yaml.Node
+    manifest: _Manifest, container: yaml.Node, refused: list[Problem]
 ) -> tuple[dict[str, Setting], tuple[Problem, ...]]:
     """Variables in the order of declaration: a value may speak of earlier ones."""
     documents = manifest.documents
@@ -86,6 +115,7 @@ def _environment(
         text: str | None = ""
         if value is not None and not is_null(value):
             word = documents.word(value)
+            _refuse(documents, value, f"the value of {name.text}", refused)
             done = expand(word, env, manifest.given, documents.budget) if word else None
             text = None if done is None or done.unknown else done.text
         elif documents.get(item, "valueFrom") is not None:
@@ -125,4 +155,5 @@ def expand(
         at = match.end()
     if at < len(word.text):
         builder.keep(at, len(word.text))
-    return builder.finish()
+    done = builder.finish()
+    return replace(done, unknown=done.unknown or word.unknown)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from configurator.errors import Problem
-from configurator.readers import docker
+from configurator.readers import docker, inside
 from configurator.readers.options import Words, options, split_options
 from configurator.readers.pieces import Places
 from configurator.readers.reading import Invocations
+from configurator.readers.splitting import split_words
 from configurator.readers.wrappers import program_name, unwrap
 from configurator.words import Command, Invocation, Setting, Span, Word, joined
 
@@ -20,11 +21,16 @@ _LIMIT = 10
 """Scripts in scripts."""
 _WRAPPERS = 40
 """Wrappers around one program."""
+_CONTAINERS = docker.PROGRAMS | inside.PROGRAMS
 _SHELLS = frozenset({"bash", "sh", "dash", "ash", "zsh", "ksh", "rbash", "busybox"})
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "ray", "mpirun_rsh"})
 _PARALLEL = ("torch.distributed.run", "torch.distributed.launch", "sglang_router.launch_server")
 _SHELL_OPTIONS = options("-o +o -O +O --rcfile --init-file")
+
+
+_ASSUMED = ("starts the words it gets", "starts the words after it")
+"""How conditions end that leave open which program gets the words."""
 
 
 class ScriptRunner(Protocol):
@@ -73,20 +79,36 @@ def _commands(invocation: Invocation, around: _Around) -> Result:
             lost += [one for name, one in invocation.env.items() if name not in inner.env]
         invocation = inner
     commands, problems = _program(invocation, around)
-    return commands, (*problems, *(_lost(lost) if commands and lost else ()))
+    return commands, (*problems, *_lost(lost, commands, invocation))
 
 
-def _lost(lost: list[Setting]) -> tuple[Problem, ...]:
-    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-    message = f"{lost[0].name}{more} is set here, but sudo starts the engine without it"
-    remedy = f"use `sudo -E`, or `sudo {lost[0].name}=...`"
+def _lost(
+    lost: list[Setting], commands: tuple[Command, ...], invocation: Invocation
+) -> tuple[Problem, ...]:
+    """What is said of variables that sudo takes away from the engine."""
+    boxed = program_name(invocation.words[0]) in _CONTAINERS
+    lost = [one for one in lost if any(_missed(one.name, each, boxed) for each in commands)]
+    if not commands or not lost:
+        return ()
+    names = ",".join(one.name for one in lost[:5])
+    more = f" and {len(lost) - 1} more are" if len(lost) > 1 else " is"
+    message = f"{lost[0].name}{more} set here, but sudo starts the engine without"
+    remedy = f"use `sudo -E`, or `sudo --preserve-env={names}`"
     return (Problem("LNT008", message, remedy, lost[0].position),)
+
+
+def _missed(name: str, command: Command, boxed: bool) -> bool:
+    """A container has of its caller's variables only those that are handed on by name."""
+    if not boxed and command.image is None:
+        return True
+    handed_on = command.env.get(name)
+    return handed_on is not None and handed_on.value is None
 
 
 def _program(invocation: Invocation, around: _Around) -> Result:
     words = invocation.words
     name = program_name(words[0])
-    if name in docker.PROGRAMS:
+    if name in _CONTAINERS:
         return _container(invocation, around)
     if name in _SHELLS:
         return _shell(invocation, around)
@@ -100,7 +122,22 @@ def _program(invocation: Invocation, around: _Around) -> Result:
         return (), (_launcher(words[0], name),)
     if name == "launch_server.py":
         return _found(invocation, words[1:], "launch_server")
-    return _NOTHING
+    return _one_word(invocation, around)
+
+
+def _one_word(invocation: Invocation, around: _Around) -> Result:
+    """A whole command as one word, which no program is called."""
+    first, *rest = invocation.words
+    guessed = any(one.endswith(_ASSUMED) for one in invocation.conditions)
+    if len(first.text.split()) < 2 or guessed or around.depth >= _LIMIT:
+        return _NOTHING
+    meant = replace(invocation, words=(*split_words(first).words, *rest))
+    commands, problems = _commands(meant, replace(around, depth=around.depth + 1))
+    if not commands:
+        return _NOTHING
+    message = f"`{' '.join(first.text.split()[:3])} ...` is one word, so no program has that name"
+    remedy = 'write each word as one of its own, or start it through "bash", "-c"'
+    return commands, (Problem("LNT011", message, remedy, first.position), *problems)
 
 
 def _skip_unknown(invocation: Invocation) -> Invocation | None:
@@ -190,12 +227,13 @@ def _module(words: Words) -> tuple[Word | None, Words]:
 
 
 def _container(invocation: Invocation, around: _Around) -> Result:
-    inside = docker.contained(invocation, around.given, around.folder)
-    if inside is None or around.depth >= _LIMIT:
+    known = inside if program_name(invocation.words[0]) in inside.PROGRAMS else docker
+    within = known.contained(invocation, around.given, around.folder)
+    if within is None or around.depth >= _LIMIT:
         return _NOTHING
-    inner = replace(around, given=inside.given, depth=around.depth + 1)
-    commands, problems = _commands(inside.invocation, inner)
-    about = inside.problems if commands else tuple(p for p in inside.problems if p.code != "LNT004")
+    inner = replace(around, given=within.given, depth=around.depth + 1)
+    commands, problems = _commands(within.invocation, inner)
+    about = within.problems if commands else tuple(p for p in within.problems if p.code != "LNT004")
     return commands, about + problems
 
 
@@ -219,7 +257,25 @@ def _shell(invocation: Invocation, around: _Around) -> Result:
         more, about = _commands(whole, replace(around, depth=around.depth + 1))
         commands += more
         problems += about
+    if not commands and not problems:
+        return _scattered(invocation, rest, around)
     return tuple(commands), tuple(problems)
+
+
+def _scattered(invocation: Invocation, rest: Words, around: _Around) -> Result:
+    """`bash -c` with the words of a launch one by one: only the first is its script."""
+    if len(rest) < 2 or len(rest[0].text.split()) != 1:
+        return _NOTHING
+    meant = replace(invocation, words=rest)
+    commands, problems = _commands(meant, replace(around, depth=around.depth + 1))
+    if not commands:
+        return _NOTHING
+    shell = program_name(invocation.words[0])
+    message = (
+        f"{shell} -c runs `{rest[0].text}` alone: the words after it are no part of its script"
+    )
+    remedy = f"give the whole line as one word, or leave {shell} -c out"
+    return commands, (Problem("LNT012", message, remedy, rest[0].position), *problems)
 
 
 def _with_arguments(script: Word, arguments: Words) -> Word:

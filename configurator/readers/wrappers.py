@@ -167,10 +167,18 @@ def setting(word: Word, start: int = 0) -> Setting | None:
     return Setting(match[1], value, word.position_at(start))
 
 
+def _odd_setting(word: Word) -> Setting | None:
+    """`A-B=1`, which a shell would take for a program, and env(1) and sudo for a variable."""
+    name, equals, value = word.text.partition("=")
+    if not name or not equals:
+        return None
+    return Setting(name, None if word.unknown else value, word.position)
+
+
 def _assignments(words: Words, env: dict[str, Setting]) -> Words:
     """Take the assignments off the front."""
     for index, word in enumerate(words):
-        found = setting(word)
+        found = setting(word) or _odd_setting(word)
         if found is None:
             return words[index:]
         env[found.name] = found

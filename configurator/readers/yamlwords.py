@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import yaml
 
 from configurator.errors import ConfiguratorError, Position
 from configurator.readers.pieces import Budget
+from configurator.readers.placeholders import is_placeholder
 from configurator.words import Span, Word
 
 Mapping = dict[str, tuple[yaml.Node, yaml.Node]]
@@ -29,6 +31,7 @@ _SKIPPED = (" ", "\n", "\u2028", "\u2029")
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 """Anchor and tag, which a node begins with."""
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{.{0,60}?\}\}|\{[{%].{0,60}")
 _NAMED = dict(zip("0abt\tnvfre \"/\\N_LP", "\0\a\b\t\t\n\v\f\r\x1b \"/\\\x85\xa0\u2028\u2029", strict=True))  # fmt: skip  # noqa: E501
 _NULLS = ("", "~", "null", "Null", "NULL")
 
@@ -96,10 +99,13 @@ class Documents:
         fact = error.problem or "not readable as YAML"
         if "maximum nesting" in fact:
             return self._deep(place)
+        template = _TEMPLATE.search(self.text)
+        if template:
+            fact = f"a template and no YAML before it is rendered: `{template[0]}`"
+            remedy = "render it first (`helm template`, ansible) and read what comes out"
+            return ConfiguratorError.single("LNT003", fact, remedy, self.place(template.start()))
         remedy = "check quotes, colons and indentation here"
-        if "{{" in self.text:
-            remedy = "this is a template: render it first (helm template, ansible), then read that"
-        elif "undefined alias" in fact:
+        if "undefined alias" in fact:
             remedy = "define the anchor with & before it is used, or quote the value"
         if error.context:
             fact = f"{error.context}, {fact}"
@@ -120,15 +126,26 @@ class Documents:
         return self.place(node.start_mark.index)
 
     def word(self, node: yaml.Node | None) -> Word | None:
-        """A scalar as a word; None for anything else."""
+        """A scalar as a word, or `{{ ... }}` as an unknown one; None for anything else."""
+        if self.is_template(node):
+            return Word.at(self._written(node), self.position(node), unknown=True)
         if not isinstance(node, yaml.ScalarNode):
             return None
         self.budget.spend(len(node.value) + _WORD, self.position(node))
-        spans = _spans(self, node)
-        return Word(node.value, spans or (Span(0, self.position(node)),))
+        spans = _spans(self, node) or (Span(0, self.position(node)),)
+        return Word(node.value, spans, is_placeholder(node.value))
+
+    def is_template(self, node: yaml.Node | None) -> TypeGuard[yaml.MappingNode]:
+        """`{{ ... }}` without quotes, which YAML takes for a mapping in a mapping."""
+        return isinstance(node, yaml.MappingNode) and self._written(node).startswith("{{")
+
+    def _written(self, node: yaml.Node) -> str:
+        return self.text[node.start_mark.index : node.end_mark.index]
 
     def words(self, node: yaml.Node | None) -> tuple[Word, ...]:
-        """The scalars of a list."""
+        """The scalars of a list; of `{{ ... }}` in place of one, that."""
+        if self.is_template(node):
+            return (Word.at(self._written(node), self.position(node), unknown=True),)
         if not isinstance(node, yaml.SequenceNode):
             return ()
         return tuple(word for word in map(self.word, node.value) if word is not None)
