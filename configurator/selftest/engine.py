@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -52,7 +53,6 @@ _CALL_S = 60.0
 """Limit of one call over HTTP, in seconds."""
 _GRACE_S = 3.0
 """How long a server may take to end by itself."""
-_MODELS_VERSION = "1"
 _HOW = "make one: `python -m configurator.selftest.install DIR`, then --engine DIR/bin/python"
 
 
@@ -98,7 +98,8 @@ def open_engine(python: Path, limit_s: float = 120) -> Engine:
 def cache_folder() -> Path:
     """Where the tiny models are kept between runs."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "configurator" / f"selftest-models-{_MODELS_VERSION}"
+    recipe = hashlib.sha256((RIG / "make_models.py").read_bytes()).hexdigest()[:12]
+    return Path(base) / "configurator" / f"selftest-models-{recipe}"
 
 
 def make_models(engine: Engine, folder: Path, limit_s: float = 300) -> Path:
