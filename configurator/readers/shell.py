@@ -24,6 +24,7 @@ from configurator.readers.shell_state import (
     Variable,
 )
 from configurator.readers.shell_statements import Statements
+from configurator.readers.shell_ways import Ways
 from configurator.words import Invocation, Setting, Word
 
 _MAX_REQUIRED = 8
@@ -58,10 +59,9 @@ def _explored(source: Source, budget: Budget, scope: dict[str, Variable]) -> Inv
     """Walk every way through the script, as far as the limits allow."""
     runs: list[Run] = []
     problems: dict[Problem, None] = {}
-    pending: list[tuple[bool, ...]] = [()]
     required: set[str] = set()
-    while pending and len(runs) < MAX_RUNS:
-        decisions = pending.pop(0)  # each condition alone first, then several at once
+    ways = Ways()
+    while (decisions := ways.take()) is not None:
         run = Run(decisions, budget)
         runs.append(run)
         limit = _walk(Shell(source, budget, [dict(scope)]), run)
@@ -69,16 +69,15 @@ def _explored(source: Source, budget: Budget, scope: dict[str, Variable]) -> Inv
             # It refuses to start without this variable, so whoever runs it sets it.
             required.add(run.missing)
             scope = {**scope, run.missing: Variable(None, exported=True)}
-            runs, pending, problems = [], [()], {}
+            runs, ways, problems = [], Ways(), {}
             continue
         problems.update(dict.fromkeys(run.problems.values()))
         if limit:
             problems[limit] = None
             break
-        known = len(decisions)
-        pending += [(*run.taken[:at], not run.taken[at]) for at in range(known, len(run.taken))]
+        ways.walked_as(run)
     else:
-        if pending:
+        if ways.left:
             fact = f"more than {MAX_RUNS} ways lead through the script; the rest is not read"
             problems[_limit(fact, source.script)] = None
     return Invocations(_merged(runs), tuple(problems))

@@ -20,6 +20,8 @@ class Status:
     """What is asked, with its values: two answers may differ when this differs."""
     test: bool = False
     """It is a condition, not a command."""
+    negated: bool = False
+    """The answer is the opposite of that to `key`."""
 
 
 class ExitShell(Exception):  # noqa: N818 - the way out, not an error

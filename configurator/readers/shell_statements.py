@@ -158,7 +158,10 @@ class Statements:
             return status.value
         yes, no = ("holds", "does not hold") if status.test else ("succeeds", "fails")
         written = status.written or "a command"
-        return self.run.decide(status.key or written, f"`{written}` {yes}", f"`{written}` {no}")
+        if status.negated:
+            written = written.removeprefix("! ")
+        key = status.key or written
+        return self.run.decide(key, f"`{written}` {yes}", f"`{written}` {no}") != status.negated
 
     def _declaration(self, node: Node) -> Status:
         source = self.shell.source
@@ -232,7 +235,7 @@ class Statements:
             status = self.body(node.named_children[-1])
         written = f"! {status.written}" if status.written else ""
         if status.value is None or status.assumed:
-            return Status(None, False, written, status.key, status.test)
+            return Status(None, False, written, status.key, status.test, not status.negated)
         return Status(not status.value)
 
     def _list(self, node: Node) -> Status:
