@@ -247,6 +247,16 @@ def test_a_rank_without_a_report_leaves_a_proof_from_reports_open() -> None:
     assert "tensor parallel rank 1 left no in-engine report" in verdict.summary
 
 
+def test_a_report_of_which_everything_failed_is_no_report() -> None:
+    failed = Report("reports/1.json", None, "ready", None, errors={"all": "RuntimeError"})
+    (one_report,) = reported(0).reports
+    info = {"tp_size": 2}
+    both = replica(say="of-report", server_info=info, reports=(one_report, failed))
+    verdict, _ = one(expected(), both)
+    assert verdict.answer is Answer.INCONCLUSIVE
+    assert "tensor parallel rank 1 left no in-engine report" in verdict.summary
+
+
 def test_reports_of_every_rank_prove() -> None:
     assert one(expected(), reported(0, 1))[0].answer is Answer.PROVEN
     assert one(expected(), reported(0, size=1))[0].answer is Answer.PROVEN

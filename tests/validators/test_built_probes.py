@@ -290,3 +290,44 @@ def test_a_draft_on_another_runner_is_named_and_refutes_nothing(validators: Vali
     outcome = judged(validators, "moe-runner=humming", reports=(wrong,))
     assert said(outcome) == ("REFUTED", "built")
     assert "mtp.layers.0" in outcome.summary
+
+
+def on_rank(rank: int, model: ModelReport, drafts: tuple[ModelReport, ...] = ()) -> Report:
+    ranks = {"tp_rank": rank, "tp_size": 2}
+    return Report(f"tp{rank}.json", rank, "ready", model, drafts, ranks=ranks)
+
+
+def test_ranks_that_differ_are_named(validators: Validators) -> None:
+    target = ModelReport("M", False, head=PLAIN)
+    shared, copied = draft(PLAIN, same_weight=True), draft(PLAIN, same_weight=False)
+    reports = (on_rank(0, target, shared), on_rank(1, target, copied))
+    outcome = judged(validators, "lm-head-shared", reports=reports)
+    assert said(outcome) == ("REFUTED", "built")
+    assert outcome.summary.endswith("not the target's on rank 1")
+    alike = (on_rank(0, target, copied), on_rank(1, target, copied))
+    assert "on rank" not in judged(validators, "lm-head-shared", reports=alike).summary
+    fp8 = ModelReport("M", False, head=FP8)
+    outcome = judged(validators, "fp8-lm-head", reports=(on_rank(0, fp8), on_rank(1, target)))
+    assert said(outcome) == ("REFUTED", "built")
+    assert outcome.summary.endswith("not applied on rank 1")
+    layers = [ModelReport("M", False, moe_layers=(MoeLayer("mlp.0", "Q", runner),))
+              for runner in ("humming", "triton")]  # fmt: skip
+    reports = (on_rank(0, layers[0]), on_rank(1, layers[1]))
+    outcome = judged(validators, "moe-runner=humming", reports=reports)
+    assert said(outcome) == ("REFUTED", "built")
+    assert outcome.summary.endswith("are built with triton on rank 1")
+
+
+def test_a_float32_head_that_ignores_fp8_is_named(validators: Validators) -> None:
+    head = Head("float8_e4m3fn", quant_method_applied=False, quant_method="U", use_fp32=True)
+    outcome = judged(validators, "fp8-lm-head", reports=report(head))
+    assert said(outcome) == ("REFUTED", "built")
+    assert "not applied, and it is multiplied in float32" in outcome.summary
+
+
+def test_a_report_that_failed_says_why(validators: Validators) -> None:
+    failed = (Report("r.json", None, "ready", None, errors={"all": "RuntimeError: no"}),)
+    for asked in ("fp8-lm-head", "lm-head-shared"):
+        outcome = judged(validators, asked, reports=failed)
+        assert outcome.answer == "INCONCLUSIVE"
+        assert outcome.summary.endswith("the report failed, RuntimeError: no")

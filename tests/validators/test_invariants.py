@@ -215,3 +215,18 @@ def test_a_server_started_otherwise_than_the_profile_says(
     assert said(other) == ("REFUTED", "resolved")
     assert "moe_runner_backend: asked humming, resolved triton" in other.summary
     assert "api_key" not in other.summary
+
+
+def test_a_variable_that_the_engine_gave_up_is_not_read(validators: Validators) -> None:
+    catalogue = load_catalogue("0.5.23")
+    given_up = {"SGLANG_PREFILL_DELAYER_MAX_DELAY_PASSES": "20"}
+    outcome = judged(
+        validators, "no-undeclared-environment", catalogue=catalogue, environment=given_up
+    )
+    assert outcome.answer == "REFUTED"
+    assert "does not read SGLANG_PREFILL_DELAYER_MAX_DELAY_PASSES" in outcome.summary
+    replaced = {"SGLANG_USE_TRITON_ROUTER_SUM": "1"}
+    outcome = judged(
+        validators, "no-undeclared-environment", catalogue=catalogue, environment=replaced
+    )
+    assert outcome.answer == "PROVEN"

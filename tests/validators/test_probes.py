@@ -159,6 +159,8 @@ DRAFT = ("Capture draft decode CUDA graph begin. backend=full, bs=[1, 2]",)
         ("", {"metrics": passes(0, 897)}, ("REFUTED", "executed"), "all 897 decode passes ran"),
         ("", {"metrics": passes(50, 50)}, ("INCONCLUSIVE", "executed"), "50% of 100"),
         ("", {"metrics": passes(99, 1)}, ("PROVEN", "executed"), "1 eager"),
+        ("", {"metrics": passes(1, 127)}, ("REFUTED", "executed"), "127 of 128 decode passes"),
+        ("", {"metrics": passes(6, 94)}, ("INCONCLUSIVE", "executed"), "94% of 100"),
         ("", {"metrics": passes(4, 20), "metrics_startup": passes(4, 0)}, ("REFUTED", "executed"),
          "all 20"),
         ("", {"metrics": passes(0, 0)}, ("INCONCLUSIVE", None), "neither"),
