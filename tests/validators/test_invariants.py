@@ -8,7 +8,7 @@ import pytest
 from replicas import judged, said, spoken
 
 from configurator.content import Library
-from configurator.engine.catalogue import Catalogue, Variable
+from configurator.engine.catalogue import Catalogue, Variable, load_catalogue
 from configurator.evidence.model import Exchange, Replica, Report, ServerState
 from configurator.loader import Validators
 from configurator.resolve import resolve
