@@ -129,6 +129,10 @@ def _cut_off(word: Word, command: Command) -> tuple[Problem, ...]:
     last = command.argv[-1].position.line if command.argv else command.position.line
     message = f"{word.text} and what follows never reach the engine: line {last} ends its command"
     remedy = "end every line but the last with a backslash, and keep comments out of between"
+    if command.argv and re.search(r"[ \t]$", command.argv[-1].text):
+        # Backslash and blank are a word of their own: the newline after them is none of it.
+        message += ", for a blank follows the backslash at its end"
+        remedy = f"remove the blank after the backslash at the end of line {last}"
     return (Problem("LNT010", message, remedy, word.position),)
 
 

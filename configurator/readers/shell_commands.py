@@ -21,15 +21,13 @@ from configurator.readers.shell_flow import (
     touching,
 )
 from configurator.readers.shell_options import set_options, trapped, unset
+from configurator.readers.shell_processes import is_unknown, report_process, script_of
 from configurator.readers.shell_source import Source
 from configurator.readers.shell_state import Run, Shell, Value, Variable
 from configurator.readers.shell_tests import single_brackets
 from configurator.readers.shell_words import Words, join, names_engine
 from configurator.words import Invocation, Word
 
-_SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
-_REMOTE = frozenset(("ssh", "xargs", "parallel"))
-_LAUNCHES = re.compile(r"sglang|launch|serve|\.sh\b")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly"))
 _QUIET = frozenset(
     ("alias", "bg", "bind", "caller", "cd", "compgen", "complete", "compopt", "dirs", "disown",
@@ -154,11 +152,11 @@ class Commands:
 
     def _process(self, found: list[Word]) -> Status:
         at = next((i for i, word in enumerate(found) if word.text not in ("exec", "command")), 0)
-        text = _script_of(found[at:])
+        text = script_of(found[at:])
         if text is not None:
             return self._nested(found[at + text], found[at + text + 1 :], found)
         self.record(found)
-        self._not_followed(found)
+        report_process(found, self.run_record)
         return Status(assumed=True, written=_shown(found))
 
     def record(self, found: list[Word]) -> None:
@@ -166,20 +164,9 @@ class Commands:
         conditions = tuple(dict.fromkeys((*self.run_record.conditions, *self.loop_conditions)))
         self.run_record.found.append(Invocation(tuple(found), self.shell.exports(), conditions))
 
-    def _not_followed(self, found: list[Word]) -> None:
-        name = found[0].text.rpartition("/")[2]
-        rest = found[1:]
-        if name in _REMOTE and any(word.unknown or _LAUNCHES.search(word.text) for word in rest):
-            self.run_record.problem(
-                "LNT004",
-                f"what `{name}` starts is not followed",
-                "check the launch in a file of its own",
-                found[0].position,
-            )
-
     def _nested(self, text: Word, arguments: list[Word], found: list[Word]) -> Status:
         """`bash -c TEXT`: another shell, which sees what is exported."""
-        if _is_unknown(text):
+        if is_unknown(text):
             self._unknown_text(text.position, f"`{found[0].text} -c`")
             return Status(assumed=True, written=_shown(found))
         before = self.shell
@@ -355,7 +342,7 @@ class Commands:
         for word in found[1:]:
             parts += [word, Word.at(" ", word.position)]
         text = join(parts[:-1])
-        if _is_unknown(text):
+        if is_unknown(text):
             self._unknown_text(found[0].position, "`eval`")
             return Status(assumed=True, written=_shown(found))
         return self._script(text)
@@ -388,12 +375,6 @@ class Commands:
         return Status()
 
 
-def _is_unknown(text: Word) -> bool:
-    """Nothing of the text can be known."""
-    whole = re.fullmatch(r"\$[\w@*]+|\$\{[^{}]*\}|\$\(.*\)|`.*`", text.text, re.DOTALL)
-    return text.unknown and whole is not None
-
-
 def _value(word: Word) -> Value:
     return (word,) if word.text else ()
 
@@ -404,15 +385,3 @@ def _asked(found: list[Word]) -> Status:
 
 def _shown(found: Sequence[Word], text: str = "") -> str:
     return shortened(text or " ".join(word.text for word in found))
-
-
-def _script_of(found: Sequence[Word]) -> int | None:
-    """The index of TEXT in `bash -c TEXT`; None for other commands."""
-    if not found or found[0].unknown or found[0].text.rpartition("/")[2] not in _SHELLS:
-        return None
-    at, asked = 1, False
-    while at < len(found) and found[at].text[:1] in "-+" and len(found[at].text) > 1:
-        option = found[at].text
-        asked = asked or bool(re.fullmatch(r"-[a-z]*c[a-z]*", option))
-        at += 2 if option[-1:] == "o" and not option.startswith("--") else 1
-    return at if asked and at < len(found) else None

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from configurator.evidence.collect import REDACTED, is_secret, redact_text
+
+_PARAMETER = r"\$\{?(?P<name>[A-Za-z_]\w*)"
+_LITERAL = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"'()\]]+)"
+_OPERATOR = r"\s*(?:[=!]=|=~?|<|>|-eq|-ne)\s*"
+_COMPARED = re.compile(
+    rf"(?P<before>{_PARAMETER}[^\s\"']*[\"']?{_OPERATOR}){_LITERAL}(?P<after>)", re.ASCII
+)
+_COMPARED_WITH = re.compile(
+    rf"(?P<before>){_LITERAL}(?P<after>{_OPERATOR}[\"']?\w*{_PARAMETER})", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +74,18 @@ def touching(spans: Sequence[tuple[int, int]], text: str = "") -> list[tuple[int
 
 
 def shortened(text: str) -> str:
-    """A text on one line, at most as long as is read at a glance."""
-    line = " ".join(text[:400].split())
+    """A text on one line, at most as long as is read at a glance, and without secrets."""
+    line = " ".join(without_secrets(text[:400]).split())
     return line if len(line) <= 100 else line[:97] + "..."
+
+
+def without_secrets(text: str) -> str:
+    """Without keys and tokens, and without what a variable that holds one is compared with."""
+    text = _COMPARED.sub(_hidden, _COMPARED_WITH.sub(_hidden, text))
+    return redact_text(text.replace("==", "\0")).replace("\0", "==")  # `==` sets no value
+
+
+def _hidden(match: re.Match[str]) -> str:
+    value = match["value"].strip("\"'")
+    shown = not is_secret(match["name"], value) or value.startswith("$")
+    return match[0] if shown else f"{match['before']}{REDACTED}{match['after']}"

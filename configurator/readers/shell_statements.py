@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 from tree_sitter import Node
 
+from configurator.evidence.collect import REDACTED
 from configurator.readers.shell_assignments import (
     assign,
     declare_words,
@@ -20,6 +22,7 @@ from configurator.readers.shell_flow import (
     Status,
     shortened,
     touching,
+    without_secrets,
 )
 from configurator.readers.shell_loops import Loops
 from configurator.readers.shell_patterns import is_extended, matches
@@ -34,6 +37,7 @@ from configurator.readers.shell_state import (
 )
 from configurator.readers.shell_tests import double_brackets, single_brackets
 from configurator.readers.shell_tokens import split_words
+from configurator.readers.shell_tree import clauses, last_command, report_errors
 from configurator.readers.shell_words import Words, names_engine
 from configurator.words import Word
 
@@ -297,8 +301,10 @@ class Statements:
                 words += [(source.start(a), source.end(a)) for a in arguments]
         if body is None:
             return Status()
-        self.extra[_last_command(body).id] = words
+        self.extra[last_command(body).id] = words
         status = self.body(body)
+        if status.written == "exec":
+            status = replace(status, written=shortened(source.written(node)))
         for part in following:
             status = self.body(part)
         return status
@@ -326,7 +332,7 @@ class Statements:
                 )
 
     def _if(self, node: Node) -> Status:
-        for conditions, body in _clauses(node):
+        for conditions, body in clauses(node):
             if not conditions or self.holds(self.asked(conditions)):
                 return self.each(body)
         return Status()
@@ -369,8 +375,10 @@ class Statements:
                 return True
         if not unknown or not spans:
             return False
-        shown = shortened(source.text[spans[0][0] : spans[-1][1]])
-        key = f"{written} in {shown}"
+        patterns = source.text[spans[0][0] : spans[-1][1]]
+        key = f"{written} in {patterns}"
+        shown = without_secrets(f"{written} = '{patterns}'").removeprefix(f"{written} = ")
+        shown = shortened(patterns) if shown == f"'{patterns}'" else REDACTED
         return self.run.decide(
             key, f"`{written}` matches `{shown}`", f"`{written}` does not match `{shown}`"
         )
@@ -381,40 +389,3 @@ class Statements:
             source = self.shell.source
             self.shell.functions[source.written(name)] = Function(source, body)
         return Status()
-
-
-def _last_command(node: Node) -> Node:
-    while node.type in ("list", "pipeline", "negated_command", "redirected_statement"):
-        if not node.named_children:
-            break
-        node = node.named_children[-1]
-    return node
-
-
-def _clauses(node: Node) -> Iterator[tuple[list[Node], list[Node]]]:
-    """Conditions and body of `if`, of each `elif`, and of `else`, which has no condition."""
-    parts = [node, *(c for c in node.children if c.type in ("elif_clause", "else_clause"))]
-    for part in parts:
-        conditions: list[Node] = []
-        body: list[Node] = []
-        current = body if part.type == "else_clause" else conditions
-        for child in part.children:
-            if child.type == "then":
-                current = body
-            elif child.type not in ("elif_clause", "else_clause", "if", "elif", "else", "fi"):
-                current.append(child)
-        yield conditions, body
-
-
-def report_errors(source: Source, run: Run) -> None:
-    """Say where a script is no shell; reading goes on with the rest."""
-    for number, node in enumerate(source.errors()):
-        if number == 20:
-            break
-        position = source.position(source.start(node))
-        if node.is_missing:
-            fact, remedy = f"`{node.type}` is missing here", f"add `{node.type}`"
-        else:
-            text = shortened(source.written(node))[:40]
-            fact, remedy = f"this is not understood as shell: `{text}`", "check quotes and brackets"
-        run.problem("LNT002", fact, remedy, position)
