@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -304,13 +305,26 @@ class Launcher:
 
 @contextlib.contextmanager
 def _port(start: Start) -> Iterator[int]:
-    """A port that is free; or one on which a stranger listens who never answers."""
+    """A port that is free; or one on which a stranger listens who hangs up on everybody."""
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         port: int = held.getsockname()[1]
         if start.port == "taken":
-            held.listen(1)
-            yield port
+            held.listen()
+            stranger = threading.Thread(target=_hang_up, args=(held,), daemon=True)
+            stranger.start()
+            try:
+                yield port
+            finally:
+                with contextlib.suppress(OSError):
+                    held.shutdown(socket.SHUT_RDWR)
             return
     yield port
+
+
+def _hang_up(listening: socket.socket) -> None:
+    """Take every connection and end it, until the socket is shut down."""
+    with contextlib.suppress(OSError):
+        while True:
+            listening.accept()[0].close()
