@@ -50,9 +50,9 @@ def _in_pod(invocation: Invocation) -> Contained | None:
         return None
     verb, rest = rest[0].text, rest[1:]
     cut = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
-    found, operands = _mixed(rest[:cut])
+    found, old = _around_operand(rest[:cut])
     # Old releases of kubectl took the words after the pod without `--`.
-    words = rest[cut + 1 :] or operands[1:]
+    words = rest[cut + 1 :] or old
     if not words:
         return None
     env: dict[str, Setting] = {}
@@ -70,16 +70,11 @@ def _in_pod(invocation: Invocation) -> Contained | None:
     return Contained(started, {}, unclear)
 
 
-def _mixed(words: Words) -> tuple[Given, Words]:
-    """Options before and after the operands."""
-    found: Given = []
-    operands: list[Word] = []
-    while words:
-        given, words = split_options(words, _KUBECTL_FLAGS)
-        found += given
-        operands += words[:1]
-        words = words[1:]
-    return found, tuple(operands)
+def _around_operand(words: Words) -> tuple[Given, Words]:
+    """Options before and after the name of the pod, and what comes after them."""
+    before, words = split_options(words, _KUBECTL_FLAGS)
+    after, words = split_options(words[1:], _KUBECTL_FLAGS)
+    return before + after, words
 
 
 def _in_image(

@@ -15,6 +15,7 @@ from configurator.words import Command
 _TEMPLATE = r"\{\{[^{}\n]{0,300}\}\}|\{%[^%\n]{0,300}%\}"
 TEMPLATE = re.compile(_TEMPLATE)
 """Those that are no shell syntax; `<PORT>` would be a redirection."""
+_RENDER = "render the file first (`helm template`, ansible) and read what comes out"
 _ANY = re.compile(_TEMPLATE + r"|<[A-Z][A-Z0-9]*(?:[_-][A-Z0-9]+)*>")
 
 
@@ -34,12 +35,9 @@ def unrendered(commands: Iterable[Command]) -> tuple[Problem, ...]:
         for word in command.argv:
             found = _ANY.search(word.text)
             if word.unknown and found:
-                return (
-                    Problem(
-                        "LNT014",
-                        f"{found[0]} is a placeholder: what comes there is not judged",
-                        "render the file first (`helm template`, ansible) and read what comes out",
-                        word.position_at(found.start()),
-                    ),
-                )
+                message = f"{found[0]} is a placeholder: what comes there is not judged"
+                remedy = f"write the value in place of {found[0]}"
+                if found[0].startswith("{"):
+                    remedy = _RENDER
+                return (Problem("LNT014", message, remedy, word.position_at(found.start())),)
     return ()

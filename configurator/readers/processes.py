@@ -259,7 +259,20 @@ def _shell(invocation: Invocation, around: _Around) -> Result:
         problems += about
     if not commands and not problems:
         return _scattered(invocation, rest, around)
+    if commands and "$" not in rest[0].text:
+        problems += _left_out(program_name(invocation.words[0]), rest[1:])
     return tuple(commands), tuple(problems)
+
+
+def _left_out(shell: str, arguments: Words) -> tuple[Problem, ...]:
+    """Options after a script that takes no arguments."""
+    for word in arguments:
+        if word.text.startswith("--") and word.text != "--":
+            message = f"{word.text} and what follows never reach the engine: they stand after the "
+            message += f"script of {shell} -c"
+            remedy = "write them inside the script"
+            return (Problem("LNT010", message, remedy, word.position),)
+    return ()
 
 
 def _scattered(invocation: Invocation, rest: Words, around: _Around) -> Result:

@@ -232,18 +232,20 @@ def test_a_service_that_is_built_has_no_image() -> None:
         ("a: b: c", (1, 5)),
         ("[" * 3000, (1, 1001)),
         ("a: \x01", (1, 4)),
-        ("a: {{ .Values.x }}: b", None),
+        ("a: {{ .Values.x }}: b", (1, 4)),
+        ("a: 1\n{{- if .Values.x }}\nb: 2", (2, 1)),
+        ("a: 1\n{% if x %}\nb: 2", (2, 1)),
     ],
 )
-def test_broken_yaml_is_refused_with_its_place(text: str, place: tuple[int, int] | None) -> None:
+def test_broken_yaml_is_refused_with_its_place(text: str, place: tuple[int, int]) -> None:
     with pytest.raises(ConfiguratorError) as caught:
         Documents(text, "f")
     (problem,) = caught.value.problems
     assert problem.code == "LNT003"
     assert problem.remedy
     assert problem.position is not None
-    if place:
-        assert (problem.position.line, problem.position.column) == place
+    assert (problem.position.line, problem.position.column) == place
+    assert ("render" in problem.message) == ("{{" in text or "{%" in text)
 
 
 def test_aliases_that_multiply_are_read_once() -> None:
@@ -266,3 +268,89 @@ def test_odd_line_breaks_do_not_move_the_words_after_them(style: str, sign: str)
     found = {word: (line, column) for word, line, column in places(text)}
     assert found["--tp"] == (6, 7)
     assert found["8"] == (6, 12)
+
+
+def test_items_that_are_no_text_are_refused_and_read() -> None:
+    text = service('command: [sglang, serve, --tp, 2, --y, true, --z, no, --x, "3", ~]')
+    (command,), problems = read(text)
+    assert [w.text for w in command.argv[:2]] == ["--tp", "2"]
+    found = [(p.code, p.position.column) for p in problems if p.position]
+    assert found == [("LNT011", 36), ("LNT011", 44), ("LNT011", 69)]
+    assert read(service("command: [redis, 3]")) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "code"),
+    [
+        ("1.0", None, "LNT013"),
+        ("010", None, "LNT013"),
+        ("0x10", None, "LNT013"),
+        ("1e3", None, "LNT013"),
+        ("1_000", None, "LNT013"),
+        ("0.90", None, "LNT013"),
+        (".5", None, "LNT013"),
+        ("+5", None, "LNT013"),
+        ("-0", None, "LNT013"),
+        ("True", None, "LNT013"),
+        ("2024-01-02", None, "LNT013"),
+        (".inf", None, "LNT013"),
+        ("123456789012345678901234", None, "LNT013"),
+        ("0.00001", None, "LNT013"),
+        ("1", "1", ""),
+        ("0", "0", ""),
+        ("-7", "-7", ""),
+        ("0.9", "0.9", ""),
+        ("0.0001", "0.0001", ""),
+        ("true", "true", ""),
+        ("on", "on", ""),
+        ("tRUE", "tRUE", ""),
+        ("'1.0'", "1.0", ""),
+        ("!!str 010", "010", ""),
+        ("1.0.0", "1.0.0", ""),
+        ("12:30", "12:30", ""),
+        ("09", None, "LNT013"),
+    ],
+)
+def test_values_that_go_prints_anew(written: str, value: str | None, code: str) -> None:
+    text = service(f"command: sglang serve\nenvironment:\n  A: {written}")
+    (command,), problems = read(text)
+    assert command.env["A"].value == value
+    assert [p.code for p in problems] == ([code] if code else [])
+    # In a list they are text.
+    text = service(f"command: sglang serve\nenvironment:\n- A={written}")
+    assert read(text)[1] == ()
+
+
+def test_a_shell_that_gets_a_split_line() -> None:
+    text = service('entrypoint: ["/bin/sh", "-c"]\ncommand: python3 -m sglang.launch_server --tp 2')
+    (command,), (problem,) = read(text)
+    assert [w.text for w in command.argv] == ["--tp", "2"]
+    assert (problem.code, problem.position) == ("LNT012", Position("f", 5, 14))
+    whole = service('entrypoint: ["/bin/sh", "-c"]\ncommand: ["sglang serve --tp 2"]')
+    assert read(whole)[1] == ()
+
+
+def test_a_command_that_is_one_word_cannot_start() -> None:
+    (command,), (problem,) = read(service('command: ["sglang serve --tp 2"]'))
+    assert [w.text for w in command.argv] == ["--tp", "2"]
+    assert (problem.code, problem.position) == ("LNT011", Position("f", 4, 16))
+
+
+def test_placeholders_of_a_template_are_unknown_words() -> None:
+    text = service(
+        "command: sglang serve --m {{ model }} --tp={{tp|default(2)}} --port <PORT> --a <b"
+    )
+    (command,), problems = read(text, {"X": "1"})
+    assert [(w.text, w.unknown) for w in command.argv] == [
+        ("--m", False),
+        ("{{ model }}", True),
+        ("--tp={{tp|default(2)}}", True),
+        ("--port", False),
+        ("<PORT>", True),
+        ("--a", False),
+    ]
+    assert [p.code for p in problems] == ["LNT009"]
+    text = service("command: [sglang, serve, --m, '{{ model }}$X', '${Y}{{ z }}']")
+    (command,), _ = read(text, {"X": "1", "Y": "2"})
+    found = [(w.text, w.unknown) for w in command.argv[1:]]
+    assert found == [("{{ model }}1", True), ("2{{ z }}", True)]

@@ -363,3 +363,51 @@ def test_variables_beside_a_file_are_not_read_for_ever(tmp_path: Path, target: s
     reading = read_commands(compose)
     assert [w.text for w in reading.commands[0].argv] == ["--tp", "$N"]
     assert [p.message for p in reading.problems] == ["the variables in `vars` are not read"]
+
+
+def test_a_script_with_placeholders_is_no_script_of_a_shell_yet() -> None:
+    text = (
+        "kind: Pod\ncontainers:\n- image: 'lmsysorg/sglang:{{ .Values.tag }}'\n"
+        "  command: [bash, -c]\n  args:\n  - |\n"
+        "    export X={{ .Values.x }} Y=1\n    {{- if .Values.more }}\n"
+        "    exec sglang serve --tp {{ .Values.tp | default 8 }} '{{ .Values.a }}' \\\n"
+        '      "--x={{ .Values.x }}-$Y" --port 3\n'
+    )
+    reading = read_text(text, "f.yaml")
+    (command,) = reading.commands
+    assert [(w.text, w.unknown, w.position.line, w.position.column) for w in command.argv] == [
+        ("--tp", False, 9, 23),
+        ("{{ .Values.tp | default 8 }}", True, 9, 28),
+        ("{{ .Values.a }}", True, 9, 58),
+        ("--x={{ .Values.x }}-1", True, 10, 8),
+        ("--port", False, 10, 32),
+        ("3", False, 10, 39),
+    ]
+    assert (command.env["X"].value, command.env["Y"].value) == (None, "1")
+    (problem,) = reading.problems
+    assert (problem.code, problem.position) == ("LNT014", Position("f.yaml", 9, 28))
+    assert problem.message.startswith("{{ .Values.tp | default 8 }} is a placeholder")
+
+
+def test_a_placeholder_is_said_once() -> None:
+    text = "services:\n" + "".join(
+        f"  a{n}: {{image: i, command: 'sglang serve --tp <TP> --port <PORT>'}}\n" for n in range(3)
+    )
+    reading = read_text(text, "f.yaml")
+    assert len(reading.commands) == 3
+    (problem,) = reading.problems
+    assert (problem.code, problem.remedy) == ("LNT014", "write the value in place of <TP>")
+
+
+def test_json_that_starts_no_engine_is_said() -> None:
+    reading = read_argv_json('{"argv": ["--tp", "8"]} {"argv": ["b"]}', "f")
+    assert [[w.text for w in c.argv] for c in reading.commands] == [["--tp", "8"]]
+    (problem,) = reading.problems
+    assert (problem.code, problem.position) == ("LNT005", Position("f", 1, 36))
+    assert problem.message == "this argv starts no engine: its program is 'b'"
+
+
+def test_a_name_of_json_shows_no_value() -> None:
+    with pytest.raises(ConfiguratorError) as caught:
+        read_argv_json('{"argv": [], "env": {"KEY=hidden": "1"}}', "f")
+    assert caught.value.problems[0].message == "'KEY=...' is no name of a variable"

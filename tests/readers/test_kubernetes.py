@@ -149,3 +149,78 @@ def test_containers_without_an_engine_give_nothing(body: str) -> None:
     assert read(pod(body)) == ((), ())
     assert read("containers: 3\n") == ((), ())
     assert read("containers: [3, [x], null]\n") == ((), ())
+
+
+def said(text: str) -> list[tuple[str, int, int]]:
+    _, problems = read(text)
+    return [(p.code, p.position.line, p.position.column) for p in problems if p.position]
+
+
+def test_items_that_are_no_text_are_refused_and_read() -> None:
+    text = pod('command: [sglang, serve, --tp, 2, --x, "2", --y, no, --z, 1.5, [a], ~, !!str 3]')
+    (command,), problems = read(text)
+    assert [w.text for w in command.argv][:4] == ["--tp", "2", "--x", "2"]
+    assert said(text) == [("LNT011", 6, c) for c in (36, 54, 63, 68)]
+    kinds = [p.message.partition(":")[0] for p in problems]
+    assert kinds == [
+        "an item of `command` is a number",
+        "an item of `command` is a boolean",
+        "an item of `command` is a number",
+        "an item of `command` is a list",
+    ]
+    assert said(pod("command: [sglang, serve]\nargs: [--tp, 0x8]")) == [("LNT011", 7, 18)]
+
+
+def test_the_value_of_a_variable_is_text() -> None:
+    text = pod(
+        "env:\n- {name: A, value: 1}\n- {name: B, value: true}\n- {name: C, value: '1'}\n"
+        "- {name: D, value: }\n- {name: E, value: yes!}\ncommand: [sglang, serve]"
+    )
+    assert said(text) == [("LNT011", 7, 24), ("LNT011", 8, 24)]
+    # What a container without the engine does is of no interest.
+    assert read(pod("env:\n- {name: A, value: 1}\ncommand: [redis]")) == ((), ())
+
+
+def test_a_command_that_is_a_line_is_refused_and_read() -> None:
+    text = pod("command: python3 -m sglang.launch_server --tp '4'")
+    (command,), (problem,) = read(text)
+    assert [w.text for w in command.argv] == ["--tp", "4"]
+    assert (problem.code, problem.position) == ("LNT011", Position("f", 6, 14))
+    assert problem.message.startswith("`command` is a line: Kubernetes takes a list")
+
+
+def test_a_command_that_is_one_word_cannot_start() -> None:
+    text = pod('command: ["python3 -m sglang.launch_server", --tp, "4"]')
+    (command,), (problem,) = read(text)
+    assert [w.text for w in command.argv] == ["--tp", "4"]
+    assert (problem.code, problem.position) == ("LNT011", Position("f", 6, 16))
+    # The image may start a shell with it.
+    assert read(pod('args: ["sglang serve --tp 4"]', "own/image")) == ((), ())
+    assert read(pod('command: ["/opt/my tools/redis"]')) == ((), ())
+
+
+@pytest.mark.parametrize("shell", ["bash, -c", "/bin/sh, -c", "bash, -lc", "bash, -e, -c"])
+def test_a_shell_that_gets_a_launch_word_by_word(shell: str) -> None:
+    text = pod(f"command: [{shell}]\nargs: [python3, -m, sglang.launch_server, --tp, '4']")
+    (command,), (problem,) = read(text)
+    assert [w.text for w in command.argv] == ["--tp", "4"]
+    assert (problem.code, problem.position) == ("LNT012", Position("f", 7, 12))
+    assert "-c runs `python3` alone" in problem.message
+
+
+def test_placeholders_of_a_template_are_unknown() -> None:
+    text = pod(
+        'command: [sglang, serve, --tp, "{{ .Values.tp }}", --port, {{ .Values.port }}, --x=<HOST>]'
+        "\nargs: {{ toYaml .Values.args }}\nenv:\n- {name: A, value: '{{ .Values.a }}'}",
+    )
+    (command,), problems = read(text)
+    assert [(w.text, w.unknown, w.position.column) for w in command.argv] == [
+        ("--tp", False, 30),
+        ("{{ .Values.tp }}", True, 37),
+        ("--port", False, 56),
+        ("{{ .Values.port }}", True, 64),
+        ("--x=<HOST>", True, 84),
+        ("{{ toYaml .Values.args }}", True, 11),
+    ]
+    assert command.env["A"].value is None
+    assert problems == ()

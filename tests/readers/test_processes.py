@@ -168,11 +168,138 @@ def test_sudo_drops_what_the_file_sets_and_says_so() -> None:
     (command,), problems = read("sudo C=3 sglang serve", A="1", B="2")
     assert {n: s.value for n, s in command.env.items()} == {"C": "3"}
     assert [(p.code, p.position) for p in problems] == [("LNT008", Position("f", 9, 1))]
-    assert "A and 1 more" in problems[0].message
+    message = "A and 1 more are set here, but sudo starts the engine without"
+    assert problems[0].message == message
+    assert problems[0].remedy == "use `sudo -E`, or `sudo --preserve-env=A,B`"
+    assert read("sudo sglang serve", A="1")[1][0].message.startswith("A is set here, but")
     (command,), problems = read("sudo --preserve-env=A sglang serve", A="1")
     assert command.env["A"].value == "1"
     assert problems == ()
     assert read("sudo apt install x", A="1") == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("sudo docker run i sglang serve", ""),
+        ("sudo docker run -e A=1 i sglang serve", ""),
+        ("sudo docker run -e B i sglang serve", "B is"),
+        ("sudo docker exec c sglang serve", ""),
+        ("sudo docker exec -e A -e B c sglang serve", "A and 1 more are"),
+        ("sudo bash -c 'docker run i sglang serve'", ""),
+        ("sudo bash -c 'docker run -e A i sglang serve'", "A is"),
+        ("sudo bash -c 'sglang serve'", "A and 1 more are"),
+        ("sudo kubectl exec p -- sglang serve", ""),
+    ],
+)
+def test_sudo_takes_nothing_from_a_container(line: str, lost: str) -> None:
+    (_,), problems = read(line, A="1", B="2")
+    assert [p.message.partition(" set here")[0] for p in problems] == ([lost] if lost else [])
+    assert [p.code for p in problems] == (["LNT008"] if lost else [])
+
+
+def test_env_takes_names_that_a_shell_does_not() -> None:
+    (command,), _ = read("env 'A-B=1' 'C.D=x=y' sglang serve --tp 2")
+    assert {n: s.value for n, s in command.env.items()} == {"A-B": "1", "C.D": "x=y"}
+    assert command.env["A-B"].position == Position("f", 1, 6)
+    assert [w.text for w in command.argv] == ["--tp", "2"]
+    assert read("env =1 sglang serve") == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("line", "env", "image"),
+    [
+        ("kubectl exec pod -- sglang serve --tp 2", {}, None),
+        ("kubectl exec pod sglang serve --tp 2", {}, None),
+        ("kubectl -n ns exec -it pod -c main -- env B=2 sglang serve --tp 2", {"B": "2"}, None),
+        ("kubectl exec -n ns deploy/x --container=main -i -t -- sglang serve --tp 2", {}, None),
+        ("oc exec pod -- bash -c 'sglang serve --tp 2'", {}, None),
+        ("kubectl run x --image=lmsysorg/sglang:v1 --env=B=2 -- sglang serve --tp 2", {"B": "2"},
+         "lmsysorg/sglang:v1"),
+        ("kubectl run x --image i --command -- sglang serve --tp 2", {}, "i"),
+        ("apptainer exec --nv -B /a:/b x.sif sglang serve --tp 2", {"A": "1"}, "x.sif"),
+        ("singularity -q exec --nv x.sif sglang serve --tp 2", {"A": "1"}, "x.sif"),
+        ("apptainer exec --env B=2,C=3 x.sif sglang serve --tp 2",
+         {"A": "1", "B": "2", "C": "3"}, "x.sif"),
+        ("apptainer exec --cleanenv --env B=2 x.sif sglang serve --tp 2", {"B": "2"}, "x.sif"),
+        ("apptainer exec -C x.sif sglang serve --tp 2", {}, "x.sif"),
+        ("apptainer run --nv docker://lmsysorg/sglang:v1 sglang serve --tp 2", {"A": "1"},
+         "docker://lmsysorg/sglang:v1"),
+        ("docker compose -f c.yaml exec -T -e B=2 llm sglang serve --tp 2", {"B": "2"}, None),
+        ("docker compose run --rm -e A llm sglang serve --tp 2", {"A": "1"}, None),
+    ],
+)  # fmt: skip
+def test_pods_and_image_files(line: str, env: dict[str, str], image: str | None) -> None:
+    (command,), problems = read(line, A="1")
+    assert [w.text for w in command.argv] == ["--tp", "2"]
+    assert {n: s.value for n, s in command.env.items()} == env
+    assert command.image == image
+    assert problems == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kubectl exec pod --",
+        "kubectl exec pod",
+        "kubectl exec",
+        "kubectl",
+        "kubectl get pods sglang serve",
+        "kubectl cp pod:x -- sglang serve",
+        "apptainer exec x.sif",
+        "apptainer build x.sif sglang serve",
+        "singularity",
+        "docker compose up sglang serve",
+        "docker compose",
+        "docker compose exec llm redis",
+    ],
+)
+def test_pods_and_image_files_without_an_engine(line: str) -> None:
+    assert read(line) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("line", "column"),
+    [
+        ("'python3 -m sglang.launch_server --tp 2'", 1),
+        ("nohup 'sglang serve' --tp 2", 7),
+        ("nice 'env B=1 sglang serve' --tp 2", 6),
+        ("docker run lmsysorg/sglang:v1 'sglang serve --tp 2'", 31),
+    ],
+)
+def test_a_command_that_is_one_word(line: str, column: int) -> None:
+    (command,), (problem,) = read(line)
+    assert [w.text for w in command.argv] == ["--tp", "2"]
+    assert (problem.code, problem.position) == ("LNT011", Position("f", 1, column + 1))
+    assert "is one word, so no program has that name" in problem.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "'redis server'",
+        "'sglang'",
+        "echo 'sglang serve'",
+        "'sglang bench' serve",
+        "docker run own/image 'sglang serve --tp 2'",
+        "'a b' sglang serve",
+    ],
+)
+def test_words_with_blanks_that_start_nothing(line: str) -> None:
+    assert read(line) == ((), ())
+
+
+def test_a_shell_that_gets_options_after_its_script() -> None:
+    (command,), (problem,) = read("bash -c 'sglang serve' --tp 2")
+    assert command.argv == ()
+    assert (problem.code, problem.position) == ("LNT010", Position("f", 1, 24))
+    for line in (
+        "bash -c 'sglang serve' name",
+        "bash -c 'sglang serve' -- x",
+        "bash -c 'sglang serve $@' -- --tp 2",
+        "bash -c 'redis' --tp 2",
+    ):
+        assert read(line)[1] == ()
 
 
 def test_launchers_of_many_processes_set_variables_and_the_image() -> None:
