@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from configurator.errors import ConfiguratorError, Position, Problem
 from configurator.readers.jsonwords import Fields, Items, JsonWords, Other
+from configurator.readers.placeholders import is_placeholder
 from configurator.readers.processes import ScriptRunner, commands_of
 from configurator.words import Command, Invocation, Setting, Word
 
@@ -77,7 +78,11 @@ def _argv(item: Fields) -> tuple[Word, ...]:
         if not isinstance(word, Word):
             raise _shape(f"argv holds {_named(word)}, which is not a string", word.position)
         _check_nul(word)
-    return tuple(replace(w, unknown=w.unknown or bool(_PLACEHOLDER.search(w.text))) for w in argv)
+    return tuple(replace(w, unknown=w.unknown or _is_open(w.text)) for w in argv)
+
+
+def _is_open(text: str) -> bool:
+    return _PLACEHOLDER.search(text) is not None or is_placeholder(text)
 
 
 def _env(item: Fields) -> dict[str, Setting]:
@@ -94,7 +99,8 @@ def _env(item: Fields) -> dict[str, Setting]:
             raise _shape(f"{shown!r} is no name of a variable", place)
         if isinstance(one, Word):
             _check_nul(one)
-            env[name] = Setting(name, one.text, one.position)
+            known = None if is_placeholder(one.text) else one.text
+            env[name] = Setting(name, known, one.position)
         elif isinstance(one, Other) and one.value is None:
             env[name] = Setting(name, None, one.position)
         else:

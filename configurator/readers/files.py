@@ -16,7 +16,7 @@ from configurator.readers.processes import Result, commands_of
 from configurator.readers.reading import Reading
 from configurator.readers.shell import run_script
 from configurator.readers.systemd import read_systemd
-from configurator.readers.templates import templated
+from configurator.readers.templates import Covered, covered, templated
 from configurator.readers.yamlwords import Documents
 from configurator.regular import NotRegularError, TooLargeError, read_regular, why_unread
 from configurator.words import Command, Setting, Word
@@ -28,7 +28,7 @@ _SOUGHT = "`sglang serve` or `python -m sglang.launch_server`"
 _YAML = re.compile(r"---|%YAML|[A-Za-z][\w.-]*[ \t]*:(?:\s|$)")
 """How the first line of a YAML document looks, and that of a script does not."""
 _RUN = templated(run_script)
-"""Files of these formats are often templates; scripts are scripts."""
+"""For scripts in YAML, whose own words know their placeholders."""
 _PROFILE = "configurator/v1"
 
 
@@ -86,7 +86,8 @@ def _read(
     text: str, name: str, given: Mapping[str, str], format: str | None, folder: Path | None
 ) -> Reading:
     found = format or _format(text, name)
-    commands, problems = _result(text, name, given, found, folder)
+    cover = covered(text) if found in ("shell", "systemd", "dockerfile") else Covered(text, {})
+    commands, problems = cover.result(_result(cover.text, name, given, found, folder))
     if not commands and not any(p.code in ("LNT006", "LNT007") for p in problems):
         problems = (*problems, _nothing(name, 0, text))
     problems = (*problems, *unrendered(commands))
@@ -99,7 +100,7 @@ def _result(
     if format == "argv":
         return json_commands(text, name, run_script)
     if format == "systemd":
-        return read_systemd(text, name, _RUN, given, folder)
+        return read_systemd(text, name, run_script, given, folder)
     if format == "dockerfile":
         return read_dockerfile(text, name, run_script, given, folder)
     if format == "compose":
@@ -158,8 +159,8 @@ def _format(text: str, name: str) -> str:
 
 
 def _speaks(line: str) -> bool:
-    """Neither empty nor a comment."""
-    return bool(line.strip()) and not line.lstrip().startswith("#")
+    """Neither empty nor a comment, nor a line that a template leaves out."""
+    return bool(line.strip()) and not line.lstrip().startswith(("#", "{{", "{%"))
 
 
 def _nothing(name: str, count: int, text: str = "") -> Problem:

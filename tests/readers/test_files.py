@@ -411,3 +411,68 @@ def test_a_name_of_json_shows_no_value() -> None:
     with pytest.raises(ConfiguratorError) as caught:
         read_argv_json('{"argv": [], "env": {"KEY=hidden": "1"}}', "f")
     assert caught.value.problems[0].message == "'KEY=...' is no name of a variable"
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("x.sh", ""),
+        ("x.sh", "{% if x %}\n"),
+        ("x.service", "[Service]\nExecStart="),
+        ("Dockerfile", "FROM lmsysorg/sglang\nCMD "),
+    ],
+)
+def test_placeholders_outside_of_yaml(name: str, head: str) -> None:
+    text = f'{head}sglang serve --tp {{{{ tp }}}} --m "{{{{ a }}}}/{{{{ b }}}}" --port 3\n'
+    reading = read_text(text, name)
+    (command,) = reading.commands
+    column = len(head.rpartition("\n")[2])
+    assert [(w.text, w.unknown, w.position.column - column) for w in command.argv] == [
+        ("--tp", False, 14),
+        ("{{ tp }}", True, 19),
+        ("--m", False, 28),
+        ("{{ a }}/{{ b }}", True, 33),
+        ("--port", False, 50),
+        ("3", False, 57),
+    ]
+    assert [p.code for p in reading.problems] == ["LNT014"]
+
+
+def test_templates_of_other_programs_say_nothing() -> None:
+    text = (
+        "id=$(docker ps --format '{{.ID}}')\nif [ \"{{ x }}\" = a ]; then echo; fi\n"
+        "export A={{ a }} B=1\nsglang serve --tp 8\n"
+    )
+    reading = read_text(text, "x.sh")
+    assert {tuple(w.text for w in c.argv) for c in reading.commands} == {("--tp", "8")}
+    assert {(c.env["A"].value, c.env["B"].value) for c in reading.commands} == {(None, "1")}
+    assert reading.problems == ()
+
+
+def test_a_file_may_begin_with_a_template() -> None:
+    text = "{{- if .Values.x }}\napiVersion: v1\nkind: Pod\n{{- end }}\n"
+    with pytest.raises(ConfiguratorError, match="LNT003 a template and no YAML before"):
+        read_text(text, "<stdin>")
+
+
+def test_placeholders_in_json_are_unknown() -> None:
+    text = '{"argv": ["--tp", "{{ tp }}", "--port", "<PORT>"], "env": {"A": "{{ a }}", "B": "<b"}}'
+    reading = read_argv_json(text, "f")
+    (command,) = reading.commands
+    assert [w.unknown for w in command.argv] == [False, True, False, True]
+    assert (command.env["A"].value, command.env["B"].value) == (None, "<b")
+    assert [p.code for p in reading.problems] == ["LNT014"]
+
+
+def test_characters_for_private_use_are_left_alone() -> None:
+    text = "sglang serve --a '\ue000\ue001' --tp {{ tp }}\n"
+    (command,) = read_text(text, "x.sh").commands
+    assert [(w.text, w.unknown) for w in command.argv] == [
+        ("--a", False),
+        ("\ue000\ue001", False),
+        ("--tp", False),
+        ("{{ tp }}", True),
+    ]
+    full = "".join(map(chr, range(0xE000, 0xF900)))
+    (command,) = read_text(f"# {full}\nsglang serve --tp {{{{x}}}}\n", "x.sh").commands
+    assert [w.text for w in command.argv] == ["--tp", "{{x}}"]
