@@ -87,13 +87,19 @@ def assign(
         reference = text_of(value) if is_known(value) else ""
         words.shell.declare(name[0], Variable(reference=reference, position=position))
     else:
-        empty = "" if value or adds else missing(words.shell, source.written(value_node or node))
-        set_value(words, name[0], value, adds, position)
-        if empty:
-            known = words.shell.find(name[0]) or Variable()
-            words.shell.put(name[0], replace(known, default_of=empty))
+        written = "" if value or adds or value_node is None else source.written(value_node)
+        _set(words, name[0], value, adds, position, missing(words.shell, written))
         if declaration:
             declare(words, name[0], replace(declaration, local=False), position)
+
+
+def _set(
+    words: Words, name: str, value: Value, adds: bool, position: Position, default_of: str
+) -> None:
+    set_value(words, name, value, adds, position)
+    known = words.shell.find(name)
+    if default_of and known:
+        words.shell.put(name, replace(known, default_of=default_of))
 
 
 def set_value(words: Words, name: str, value: Value, adds: bool, position: Position | None) -> None:

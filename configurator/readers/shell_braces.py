@@ -14,7 +14,7 @@ from configurator.readers.shell_tokens import Token
 _NUMBERS = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(-?\d{1,9}))?", re.ASCII)
 _NAME = re.compile(r"\w+", re.ASCII)
 _VARIABLE = re.compile(r"\$[A-Za-z_]\w*", re.ASCII)
-_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])")
+_LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,9}))?", re.ASCII)
 
 
 def expanded(tokens: list[Token], check: Callable[[int], None]) -> list[list[Token]]:
@@ -95,8 +95,8 @@ def _sequence(inner: list[Token], check: Callable[[int], None]) -> list[list[Tok
         texts = _numbers(numbers[1], numbers[2], numbers[3], check)
     elif letters:
         first, last = ord(letters[1]), ord(letters[2])
-        step = 1 if last >= first else -1
-        texts = [chr(code) for code in range(first, last + step, step)]
+        step = (abs(int(letters[3] or 1)) or 1) * (1 if last >= first else -1)
+        texts = [chr(code) for code in range(first, last + (1 if step > 0 else -1), step)]
     else:
         return []
     return [[replace(token, text=text)] for text in texts]

@@ -79,13 +79,13 @@ class Loops:
         start = len(self.run.found)
         rounds = 0
         while True:
+            before = self._variables()
             status = condition()
             if status.value is None or status.assumed:
                 self._once(status, body, until)
                 break
             if status.value == until:
                 break
-            before = self._variables()
             if not self._round(body):
                 break
             rounds += 1

@@ -17,12 +17,15 @@ from configurator.readers.shell_quotes import (
     document_start,
     single_quote_end,
 )
+from configurator.readers.shell_tokens import words_from
 
-_PLAIN = re.compile(r"[^\\'\"`$<>(;#\ncu]+")
+_PLAIN = re.compile(r"[^\\'\"`$<>(;#\nc\[]+")
 _DELIMITER = re.compile(r"\w*", re.ASCII)
 _DESCRIPTOR = re.compile(r"(?:^|[\s;&|])(\d+)$")
 _COPROCESS = re.compile(r"coproc[ \t]+(?:[A-Za-z_]\w*[ \t]+(?=[{(]))?", re.ASCII)
 _BEFORE_COMMAND = re.compile(r"(?:^|[\n;&|({]|\b(?:then|do|else|if|while|until|!))[ \t]*$")
+_MAX_CONDITION = 4000
+"""Characters of `[ ... ]`; a longer one is left to the grammar."""
 _MAX_ARITHMETICS = 500
 _CLOSERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
 
@@ -91,8 +94,6 @@ class _Mask:
             return self._keep(plain.end())
         if char == "\\":
             return self._escaped(pair)
-        if text[at : at + 3] in ("'<'", "'>'", '"<"', '">"'):
-            return self._put("== ")
         if char == "'":
             return self._quoted(text.find("'", at + 1) + 1, at + 1)
         if pair == "$'":
@@ -111,8 +112,6 @@ class _Mask:
         return self._operator(char, pair)
 
     def _escaped(self, pair: str) -> bool:
-        if pair in ("\\<", "\\>") and self.text[self.at + 2 : self.at + 3].isspace():
-            return self._put("==")  # the grammar knows no order of texts in `[ ... ]`
         if pair in ("\\\n", "\\(", "\\)", "\\!"):
             return self._keep(self.at + 2)
         return self._hide(min(self.at + 2, len(self.text)))
@@ -121,6 +120,10 @@ class _Mask:
         text, at = self.text, self.at
         if char == "`":
             return self._hide(closing(text, at + 1, len(text), "`"))
+        if char == "[" and self._condition():
+            return True
+        if char == "$" and pair[1:] in ("", *" \t\n;&|)"):
+            return self._put("x")
         if pair in ("$#", "$$", '$"'):
             return self._keep(at + 1 + (pair != '$"'))
         if pair in ("<(", ">(") and not self._at_word_start():
@@ -138,6 +141,27 @@ class _Mask:
         if pair == "((" and self._at_word_start():
             return self._arithmetic()
         return self._keep(at + 1)
+
+    def _condition(self) -> bool:
+        """Hide what stands in `[ ... ]` or `[[ ... ]]`."""
+        text, at = self.text, self.at
+        double = text.startswith("[[", at)
+        start = at + 1 + double
+        if text[start : start + 1] not in (" ", "\t", "\n"):
+            return False
+        if not _BEFORE_COMMAND.search(text, max(0, at - 40), at):
+            return False
+        closer = "]" * (1 + double)
+        for first, last in words_from(text, start + 1, min(len(text), at + _MAX_CONDITION)):
+            after = text[first + len(closer) : first + len(closer) + 1]
+            if text.startswith(closer, first) and after in ("", *" \t\n;&|)"):
+                self._keep(start + 1)
+                self.parts.append("x" * (first - 1 - self.at))
+                self.at = max(self.at, first - 1)
+                return self._keep(first + len(closer))
+            if not double and "\n" in text[last : last + 1]:
+                return False
+        return False
 
     def _at_word_start(self) -> bool:
         return self.at == 0 or self.text[self.at - 1] in " \t\n;&|()"

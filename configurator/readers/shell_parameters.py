@@ -68,7 +68,7 @@ def find_parameter(words: Expands, asked: Parameter) -> Found:
         variable = words.shell.find(asked.name)
         if variable is None or variable.value is None:
             return Found(None, variable is not None)
-        keys = variable.array if variable.array is not None else {0: ()}
+        keys = variable.numbers() or (variable.array if variable.array is not None else {0: ()})
         return Found([computed(str(key)) for key in keys], bool(keys), "@")
     named = _find(words, asked.name, asked.index)
     if not named.values or not is_known(named.values[0]):
@@ -242,8 +242,11 @@ def _replacement(words: Expands, asked: Parameter) -> _Change | None:
     slash = _slash(text, start, end)
     pattern = words.pattern(start, slash)
     value = words.value(min(slash + 1, end), end)
-    if not pattern or is_extended(pattern) or not is_known(value):
+    anchored = asked.operator in ("/#", "/%")
+    if pattern is None or is_extended(pattern) or not is_known(value):
         return None
+    if not pattern and not anchored:
+        return lambda word: word
     replacement = text_of(value)
     return lambda word: _replaced(word, pattern, replacement, asked.operator)
 
@@ -273,10 +276,11 @@ def _replaced(word: Word, pattern: Pattern, replacement: str, operator: str) -> 
     result, at = "", 0
     if operator == "/#":
         cut = without_prefix(pattern, text, longest=True)
-        result, at = (replacement, cut) if cut else ("", 0)
+        result, at = (replacement, cut) if cut or not pattern else ("", 0)
     elif operator == "/%":
         cut = without_suffix(pattern, text, longest=True)
-        return Word(text[:cut] + replacement if cut < len(text) else text, word.spans[:1])
+        fits = cut < len(text) or not pattern
+        return Word(text[:cut] + replacement if fits else text, word.spans[:1])
     else:
         while place_found := find(pattern, text, at):
             result += text[at : place_found[0]] + replacement
@@ -306,9 +310,9 @@ def _slice(words: Expands, asked: Parameter, found: Found) -> Found:
         return Found(None, True, found.many)
     start, length = bounds
     if asked.name in ("@", "*"):
-        if start <= 0:  # counts `$0`, and from the end
+        if start == 0 or start == -1 - len(found.values):  # `$0` is among them
             return Found(None, True, found.many)
-        start -= 1
+        start -= start > 0
     if found.keys:
         return _elements_from(found, start, length)
     first, last = _range(len(found.values), start, length)

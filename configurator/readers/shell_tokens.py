@@ -8,6 +8,7 @@ Statements come from the syntax tree; words are read here, because word splittin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -262,7 +263,11 @@ def _subscript_end(text: str, at: int, end: int) -> int:
 
 def split_words(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Where the words between `start` and `end` stand, without comments."""
-    found: list[tuple[int, int]] = []
+    return list(words_from(text, start, end))
+
+
+def words_from(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The same, one after the other."""
     at = start
     while at < end:
         char = text[at]
@@ -275,9 +280,8 @@ def split_words(text: str, start: int, end: int) -> list[tuple[int, int]]:
             at = newline if newline >= 0 else end
         else:
             word_end = _word_end(text, at, end)
-            found.append((at, word_end))
+            yield at, word_end
             at = word_end
-    return found
 
 
 def _word_end(text: str, at: int, end: int) -> int:
