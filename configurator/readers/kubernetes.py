@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -82,19 +83,25 @@ def _words(
     node = documents.get(container, key)
     line = documents.word(node)
     if node is None or is_null(node) or documents.is_template(node) or line is None:
-        words = documents.words(node)
-        for item in node.value if words and isinstance(node, yaml.SequenceNode) else ():
+        if not isinstance(node, yaml.SequenceNode):
+            return documents.words(node)
+        for item in node.value:
             _refuse(documents, item, f"an item of `{key}`", refused)
-        return words
+        return tuple(word for word in map(partial(_item, documents), node.value) if word)
     message = f"`{key}` is a line: Kubernetes takes a list of words and refuses the object"
     remedy = f'write every word as an item: {key}: ["python3", "-m", ...]'
     refused.append(Problem("LNT011", message, remedy, line.position))
     return split_words(line, placeholders(line.text)).words
 
 
+def _item(documents: Documents, node: yaml.Node) -> Word | None:
+    word = documents.word(node)
+    # JSON's null becomes an empty string.
+    return replace(word, text="") if word and is_null(node) else word
+
+
 def _refuse(documents: Documents, node: yaml.Node, what: str, refused: list[Problem]) -> None:
     kind = kind_of(documents, node, old=True)
-    # JSON's null becomes an empty string.
     if kind not in ("", "empty"):
         message = f"{what} is {kind}: Kubernetes takes text and refuses the object"
         refused.append(Problem("LNT011", message, "put it in quotes", documents.position(node)))

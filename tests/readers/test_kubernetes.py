@@ -159,7 +159,8 @@ def said(text: str) -> list[tuple[str, int, int]]:
 def test_items_that_are_no_text_are_refused_and_read() -> None:
     text = pod('command: [sglang, serve, --tp, 2, --x, "2", --y, no, --z, 1.5, [a], ~, !!str 3]')
     (command,), problems = read(text)
-    assert [w.text for w in command.argv][:4] == ["--tp", "2", "--x", "2"]
+    texts = ["--tp", "2", "--x", "2", "--y", "no", "--z", "1.5", "", "3"]
+    assert [w.text for w in command.argv] == texts
     assert said(text) == [("LNT011", 6, c) for c in (36, 54, 63, 68)]
     kinds = [p.message.partition(":")[0] for p in problems]
     assert kinds == [
