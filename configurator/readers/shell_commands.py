@@ -21,7 +21,12 @@ from configurator.readers.shell_flow import (
     touching,
 )
 from configurator.readers.shell_options import set_options, trapped, unset
-from configurator.readers.shell_processes import is_unknown, report_process, script_of
+from configurator.readers.shell_processes import (
+    is_unknown,
+    report_process,
+    script_of,
+    shell_options,
+)
 from configurator.readers.shell_source import Source
 from configurator.readers.shell_state import Run, Shell, Value, Variable
 from configurator.readers.shell_tests import single_brackets
@@ -154,7 +159,7 @@ class Commands:
         at = next((i for i, word in enumerate(found) if word.text not in ("exec", "command")), 0)
         text = script_of(found[at:])
         if text is not None:
-            return self._nested(found[at + text], found[at + text + 1 :], found)
+            return self._nested(found[at + text], found[at + text + 1 :], found[at:])
         self.record(found)
         report_process(found, self.run_record)
         return Status(assumed=True, written=_shown(found))
@@ -181,7 +186,7 @@ class Commands:
             for name, function in child.functions.items()
             if name in child.exported_functions
         }
-        child.options = frozenset()
+        child.options = shell_options(found)
         child.arguments = [_value(word) for word in arguments[1:]]
         self.words.shell = child
         status = Status(assumed=True)

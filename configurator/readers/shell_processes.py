@@ -41,6 +41,14 @@ def script_of(found: Sequence[Word]) -> int | None:
     return at if asked and at < len(found) else None
 
 
+def shell_options(found: Sequence[Word]) -> frozenset[str]:
+    """The options of `set` that `bash -e -c TEXT` turns on."""
+    at = script_of(found) or 0
+    given = [word.text for word in found[:at]]
+    letters = any(re.fullmatch(r"-[A-Za-z]*e[A-Za-z]*", text) for text in given)
+    return frozenset(("errexit",)) if letters or "errexit" in given else frozenset()
+
+
 def report_process(found: Sequence[Word], run: Run) -> None:
     """Say what cannot be told of a process."""
     name = found[0].text.rpartition("/")[2]
