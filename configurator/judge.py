@@ -189,7 +189,7 @@ def _run(probe: Probe, check: Check) -> tuple[Outcome, bool]:
     """The outcome, and whether the probe crashed: one bad probe must not hide the others."""
     try:
         return probe.judge(check), False
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         fact = f"probe {probe.name} crashed: {type(error).__name__}: {error}"
         remedy = "a fault of the probe, not of the server: report it with the evidence"
         return inconclusive(None, fact, remedy=remedy), True

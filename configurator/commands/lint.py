@@ -169,13 +169,20 @@ def _read(name: str, given: dict[str, str], *, is_json: bool) -> tuple[Reading, 
     from configurator.readers.files import load, read_argv_json
 
     if name == STDIN and is_json:
-        text = sys.stdin.read()
+        text = read_stdin()
         return read_argv_json(text, "<stdin>"), text
     if name == STDIN:
-        text = sys.stdin.read()
+        text = read_stdin()
         return read(name, given, text), text
     text = load(Path(name))
     return read_argv_json(text, name) if is_json else read(name, given), text
+
+
+def read_stdin() -> str:
+    """The standard input, as far as any launch can reasonably go; the reader refuses more."""
+    from configurator.readers.files import MAX_BYTES
+
+    return sys.stdin.read(MAX_BYTES + 1)
 
 
 def read(name: str, given: dict[str, str], text: str | None = None) -> Reading:
@@ -183,7 +190,7 @@ def read(name: str, given: dict[str, str], text: str | None = None) -> Reading:
     from configurator.readers.files import read_commands, read_text
 
     if name == STDIN:
-        return read_text(sys.stdin.read() if text is None else text, "<stdin>", given)
+        return read_text(read_stdin() if text is None else text, "<stdin>", given)
     return read_commands(Path(name), given)
 
 
