@@ -14,8 +14,10 @@ Found = frozenset[tuple[tuple[str, ...], tuple[tuple[str, str | None], ...]]]
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    decisions: Decisions
-    beside: Found
+    decisions: Decisions = ()
+    condition: str = ""
+    """The one that its last decision answers."""
+    beside: Found = frozenset()
     """What is found when the last decision is the other one."""
 
 
@@ -27,20 +29,22 @@ class Ways:
     while there are better ways, and it is no loss when none of those is walked.
     """
 
-    pending: list[_Way] = field(default_factory=lambda: [_Way((), frozenset())])
+    pending: list[_Way] = field(default_factory=lambda: [_Way()])
     unlikely: list[_Way] = field(default_factory=list)
     idle: set[str] = field(default_factory=set)
     """Conditions that changed nothing."""
-    current: _Way = _Way((), frozenset())
+    current: _Way = field(default_factory=_Way)
     walked: int = 0
 
     @property
     def left(self) -> bool:
         """Ways that may lead elsewhere are not walked yet."""
-        return bool(self.pending)
+        return any(way.condition not in self.idle for way in self.pending)
 
     def take(self) -> Decisions | None:
         """The next way; None when there are none, or when enough were walked."""
+        self.unlikely += [way for way in self.pending if way.condition in self.idle]
+        self.pending = [way for way in self.pending if way.condition not in self.idle]
         ways = self.pending or self.unlikely
         if not ways or self.walked >= MAX_RUNS:
             return None
@@ -54,13 +58,14 @@ class Ways:
         keys = list(run.assumed)
         known = len(self.current.decisions)
         beside = self.current.beside
-        if known and (found == beside or (run.failed and found <= beside)):
-            self.idle.add(keys[known - 1])
+        idle = known > 0 and (found == beside or (run.failed and found <= beside))
+        if idle:
+            self.idle.add(self.current.condition)
         last = len(run.taken) - 1
         for at in range(known, last + 1):
-            way = _Way((*run.taken[:at], not run.taken[at]), found)
+            way = _Way((*run.taken[:at], not run.taken[at]), keys[at], found)
             # A script that fails does so for what was assumed last, most likely.
-            doubtful = keys[at] in self.idle or (run.failed and at < last)
+            doubtful = at < last if run.failed else idle
             (self.unlikely if doubtful else self.pending).append(way)
 
 
