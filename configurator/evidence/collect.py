@@ -14,6 +14,7 @@ import http.client
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 import urllib.error
@@ -32,6 +33,11 @@ LEVEL1_REQUESTS, LEVEL1_TOKENS = 3, 64
 LEVEL2_REQUESTS, LEVEL2_TOKENS = 24, 128
 ENOUGH_VERIFY_STEPS = 400
 """Level 2 stops here: the interval of the acceptance length is narrow enough."""
+ENOUGH_ALONE = 200
+"""Where requests follow together, those that are sent alone stop here."""
+MOST_ALONE, MOST_TOGETHER, MOST_REFERENCES = 8, 256, 8
+KNOWN_ANSWER = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,"
+"""A text that every language model continues in the same way."""
 LOG_HEAD, LOG_TAIL = 2 << 20, 4 << 20
 MAX_BODY = 32 << 20
 MAX_REPORTS, MAX_REPORT = 512, 8 << 20
@@ -47,6 +53,9 @@ ENGINE_VARIABLES = re.compile(
     r"|LD_PRELOAD|LD_LIBRARY_PATH|PYTHONPATH"
 )
 """What an engine reads; the rest of a process's environment is nobody's business here."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1", "0.0.0.0")
+NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name,memory.total,compute_cap,driver_version",
+              "--format=csv,noheader")  # fmt: skip
 
 _STRONG = (
     r"api[-_ ]?keys?|(?:access|private|admin|secret|signing|watermark)[-_]?keys?(?:[-_](?:b|id))?"
@@ -230,6 +239,10 @@ def _read(response: Any, deadline: float) -> bytes:
             raise TimeoutError
 
 
+Sent = tuple[str, dict[str, Any]]
+"""Kind of the text, and body, of a request."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """What to ask of every replica."""
@@ -241,23 +254,92 @@ class Plan:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     wait_s: float = 0.0
     progress: Callable[[str], None] = lambda text: None
+    references: tuple[Mapping[str, Any], ...] = ()
+    """Greedy requests of another run, to be sent again and compared."""
 
-    def requests(self, tokenizer: bool) -> list[tuple[str, dict[str, Any]]]:
-        """Kind and body of every request that may be sent. No prompt is sent twice: an n-gram
-        draft would know the answer."""
-        limit, tokens = LEVEL1_REQUESTS, LEVEL1_TOKENS
-        if self.level > 1:
-            limit, tokens = LEVEL2_REQUESTS, LEVEL2_TOKENS
-        own = [f"{speech} {subject}.\n\n" for subject in SUBJECTS for speech in SPEECH]
-        prompts = list(dict.fromkeys(self.prompts)) or own
-        kind = "profile" if self.prompts else "easy"
-        bodies: list[dict[str, Any]] = [{"text": prompt} for prompt in prompts]
+    @property
+    def tokens(self) -> int:
+        """Tokens that a request asks for."""
+        return LEVEL1_TOKENS if self.level == 1 else LEVEL2_TOKENS
+
+    @property
+    def width(self) -> int:
+        """Requests at a time, where they are sent together."""
+        return min(self.concurrency, MOST_TOGETHER) if self.level > 1 else 1
+
+    def alone(self, tokenizer: bool) -> list[Sent]:
+        """The requests that are sent one at a time. No prompt is sent twice: an n-gram draft would
+        know the answer."""
+        limit = LEVEL1_REQUESTS if self.level == 1 else LEVEL2_REQUESTS
         if not tokenizer:
-            kind = "unknown"
-            bodies = [{"input_ids": [7 + (i * 37 + k * k * 11) % 400 for k in range(24)]}
-                      for i in range(limit)]  # fmt: skip
-        params = {"temperature": 0, **self.sampling, "max_new_tokens": tokens}
-        return [(kind, {**body, "sampling_params": params}) for body in bodies[:limit]]
+            return [self.of_ids(i) for i in range(MOST_ALONE if self.width > 1 else limit)]
+        own = list(dict.fromkeys(self.prompts))
+        if self.width > 1:
+            own = own[: min(MOST_ALONE, (len(own) + 1) // 2)]
+            limit = MOST_ALONE
+        first = [self.greedy({"text": KNOWN_ANSWER}, "known-answer")]
+        if self.level > 1 and own:
+            first += map(self.easy, range(2))
+        rest = [self.ask(prompt, "profile") for prompt in own] or [*map(self.easy, range(limit))]
+        return [*first, *rest][:limit]
+
+    def together(self, tokenizer: bool, again: bool) -> list[list[Sent]]:
+        """The requests that are sent `width` at a time: the profile's texts, filled up.
+
+        Args:
+            tokenizer: whether the server takes text.
+            again: whether texts may be sent that were sent alone.
+        """
+        width = self.width
+        if width == 1:
+            return []
+        number = width * max(1, 16 // width)
+        own = list(dict.fromkeys(self.prompts)) if tokenizer else []
+        own = own if again else own[min(MOST_ALONE, (len(own) + 1) // 2) :]
+        asked = [self.ask(prompt, "profile") for prompt in own][:number]
+        fill = self.easy if tokenizer else self.of_ids
+        asked += [fill(LEVEL2_REQUESTS + i) for i in range(number - len(asked))]
+        return [asked[i : i + width] for i in range(0, number, width)]
+
+    def compared(self, tokenizer: bool) -> list[Sent]:
+        """Greedy requests, so that this run and another can be held against each other."""
+        kept = [("reference", dict(body)) for body in self.references[:MOST_REFERENCES]]
+        if self.level == 1 or not tokenizer or not self.sampling.get("temperature", 0):
+            return kept
+        prompts = list(dict.fromkeys(self.prompts)) or [_easy(i) for i in range(2)]
+        known = [body.get("text") for _, body in kept]
+        return kept + [
+            self.greedy({"text": prompt}, "reference") for prompt in prompts[:2]
+            if prompt not in known
+        ]  # fmt: skip
+
+    def ask(self, prompt: str, kind: str) -> Sent:
+        """A request with the sampling of the profile."""
+        return kind, {"text": prompt, "sampling_params": self._sampling()}
+
+    def easy(self, index: int) -> Sent:
+        """A request for plain prose; every index is another text."""
+        return self.ask(_easy(index), "easy")
+
+    def of_ids(self, index: int) -> Sent:
+        """A request for a server without tokenizer."""
+        ids = [7 + (index * 37 + k * k * 11) % 400 for k in range(24)]
+        return "unknown", {"input_ids": ids, "sampling_params": self._sampling()}
+
+    def greedy(self, body: Mapping[str, Any], kind: str) -> Sent:
+        """A request whose answer the engine has no choice in."""
+        params = {"temperature": 0, "max_new_tokens": self.tokens}
+        return kind, {**body, "sampling_params": params}
+
+    def _sampling(self) -> dict[str, Any]:
+        return {"temperature": 0, **self.sampling, "max_new_tokens": self.tokens}
+
+
+def _easy(index: int) -> str:
+    round_, place = divmod(index, len(SUBJECTS) * len(SPEECH))
+    subject, speech = divmod(place, len(SPEECH))
+    part = f", part {round_ + 1}" if round_ else ""
+    return f"{SPEECH[speech]} {SUBJECTS[subject]}{part}.\n\n"
 
 
 @dataclass
@@ -281,6 +363,7 @@ class _Replica:
     info: dict[str, Any] = field(default_factory=dict)
     own: dict[str, str] | None = None
     """Environment of the process, where it could be read."""
+    began: float = field(default_factory=time.monotonic)
 
     def collect(self) -> None:
         """Everything, in order; what fails is written down and does not stop the rest."""
@@ -368,38 +451,58 @@ class _Replica:
             self.errors.append(f"{path}: HTTP 200 but the body is not a JSON object")
 
     def send(self) -> None:
-        """Bounded requests, as many at a time as the plan says, until enough is known."""
-        pending = self.plan.requests(tokenizer=not self.info.get("skip_tokenizer_init"))
-        width = self.plan.concurrency if self.plan.level > 1 else 1
-        steps = 0
-        with ThreadPoolExecutor(max_workers=min(width, len(pending))) as pool:
-            while pending:
-                wave, pending = pending[:width], pending[width:]
-                self.plan.progress(f"replica {self.index}: {len(wave)} request(s), "
-                                   f"{steps} verify steps so far")  # fmt: skip
-                bodies = [body for _, body in wave]
-                replies = list(pool.map(lambda b: self.client.call("/generate", b), bodies))
-                for (kind, body), reply in zip(wave, replies):  # noqa: B905  (Python 3.9)
-                    steps += self.exchange(kind, body, reply)
-                if not any(reply.status == 200 for reply in replies):
-                    self.errors.append(f"/generate: {replies[0].error}")
-                    why = self.check()
-                    self.errors += [why] if why else []
-                    return
-                if steps >= ENOUGH_VERIFY_STEPS:
-                    return
-                if not steps and len(self.requests) >= LEVEL1_REQUESTS:
-                    return
-        if self.plan.level > 1:
-            done = f"{steps} verify steps after {len(self.requests)} requests"
+        """Bounded requests: alone, then as many at a time as the plan says, then to compare."""
+        tokenizer = not self.info.get("skip_tokenizer_init")
+        plan = self.plan
+        again = str(self.info.get("speculative_algorithm")).upper() != "NGRAM"
+        together = plan.together(tokenizer, again)
+        enough = ENOUGH_ALONE if together else ENOUGH_VERIFY_STEPS
+        alone = self.send_waves([[sent] for sent in plan.alone(tokenizer)], enough)
+        steps = None if alone is None else self.send_waves(together, ENOUGH_VERIFY_STEPS)
+        if alone is None or steps is None:
+            return
+        last = steps if together else alone
+        if plan.level > 1 and last < ENOUGH_VERIFY_STEPS:
+            done = f"{last} verify steps after {len(self.requests)} requests"
             self.notes.append(f"replica {self.index}: {done}, {ENOUGH_VERIFY_STEPS} were wanted")
+        self.send_waves([[sent] for sent in plan.compared(tokenizer)], None)
 
-    def exchange(self, kind: str, body: Any, reply: Reply) -> int:
+    def send_waves(self, waves: list[list[Sent]], enough: int | None) -> int | None:
+        """Verify steps of the waves that were sent; None: the server answers no more.
+
+        Without verify steps there is nothing to count, and a few requests tell the rest.
+        """
+        steps = sent = 0
+        for wave in waves:
+            self.plan.progress(f"replica {self.index}: {len(wave)} request(s), "
+                               f"{steps} verify steps so far")  # fmt: skip
+            with ThreadPoolExecutor(max_workers=len(wave)) as pool:
+                replies = list(pool.map(self.timed, [body for _, body in wave]))
+            for (kind, body), (reply, timing) in zip(wave, replies):  # noqa: B905  (Python 3.9)
+                steps += self.exchange(kind, body, reply, {"together": len(wave), **timing})
+            if not any(reply.status == 200 for reply, _ in replies):
+                self.errors.append(f"/generate: {replies[0][0].error}")
+                why = self.check()
+                self.errors += [why] if why else []
+                return None
+            sent += len(wave)
+            if enough is not None and (steps >= enough or (not steps and sent >= LEVEL1_REQUESTS)):
+                break
+        return steps
+
+    def timed(self, body: dict[str, Any]) -> tuple[Reply, dict[str, float]]:
+        """The reply, when it was asked for since collecting began, and how long it took."""
+        start = time.monotonic()
+        reply = self.client.call("/generate", body)
+        took = time.monotonic() - start
+        return reply, {"started_s": round(start - self.began, 3), "took_s": round(took, 3)}
+
+    def exchange(self, kind: str, body: Any, reply: Reply, how: Mapping[str, Any]) -> int:
         """Write one request with its response; the verify steps it took."""
         name = f"requests/{len(self.requests) + 1:03d}.json"
         found = reply.json() if reply.status else None
         response = found if found is not None else (reply.text[:65536] or reply.error)
-        about = {"path": "/generate", "kind": kind, "status": reply.status}
+        about = {"path": "/generate", "kind": kind, "status": reply.status, **how}
         self.write(name, {**about, "request": body, "response": response})
         self.requests.append({"replica": self.index, "file": f"{self.folder.name}/{name}", **about})
         meta = found.get("meta_info") if isinstance(found, dict) else None
@@ -514,6 +617,30 @@ def usable_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def host_facts(targets: Iterable[str], pids: Iterable[int]) -> dict[str, Any]:
+    """What this host is, as it says so, where an engine of `targets` runs on it; else empty."""
+    local = any(urllib.parse.urlsplit(url).hostname in LOOPBACK for url in targets)
+    if not local and not any(Path(f"/proc/{pid}").is_dir() for pid in pids):
+        return {}
+    facts: dict[str, Any] = {}
+    try:
+        done = subprocess.run(NVIDIA_SMI, capture_output=True, timeout=20, check=False,
+                              stdin=subprocess.DEVNULL)  # fmt: skip
+        if done.returncode == 0:
+            facts["gpus"] = done.stdout[:65536].decode("utf-8", "replace").strip().splitlines()
+    except (OSError, subprocess.SubprocessError):
+        pass
+    try:
+        memory = Path("/proc/meminfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return facts
+    for key, name in (("MemTotal", "memory_kib"), ("MemAvailable", "memory_available_kib")):
+        found = re.search(rf"^{key}:\s*(\d+) kB$", memory, re.M)
+        if found:
+            facts[name] = int(found[1])
+    return facts
+
+
 def _existing(path: Any, kind: str) -> Path | None:
     if path is None:
         return None
@@ -541,6 +668,7 @@ def collect(
     api_key: str | None = None, concurrency: int = 1, prompts: Sequence[str] | None = None,
     sampling: Mapping[str, Any] | None = None, timeout_s: float = 60.0, wait_s: float = 0.0,
     on_progress: Callable[[str], None] | None = None,
+    references: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Write the evidence of every server of `targets` into `out` and return the manifest.
 
@@ -548,18 +676,20 @@ def collect(
         targets: replica index -> base URL.
         out: a directory that is empty or does not exist.
         level: 1 sends at most 3 short requests a replica; 2 as many as the interval of the
-            acceptance length needs, at most 24; 3 is 2 (a bounded trace is not there yet).
+            acceptance length needs, at most 24, or where `concurrency` is above 1 at most 8 alone
+            and then 16, or `concurrency`, together; 3 is 2 (a bounded trace is not there yet).
         passive: send no request that generates.
         logs: replica index -> its log file.
         reports: replica index -> directory of its in-engine reports.
         pids: replica index -> process id of the engine, for its environment and its death.
         api_key: sent as a bearer token and redacted everywhere.
-        concurrency: requests at a time on level 2.
+        concurrency: requests at a time on level 2, at most 256.
         prompts: texts of the profile's workload, instead of the built-in ones.
         sampling: sampling parameters of the profile; temperature 0 without.
         timeout_s: of every HTTP call.
         wait_s: how long to wait until a server is ready.
         on_progress: called with a line of text while waiting and sending.
+        references: greedy requests of another run, to be sent again; at most 8.
 
     Raises:
         CollectError: something given cannot be used. A dead server is evidence, not an error.
@@ -572,7 +702,7 @@ def collect(
     if not targets:
         raise CollectError("no server to collect from; give --url http://HOST:PORT")
     plan = Plan(level, passive, concurrency, tuple(prompts or ()), sampling or {}, wait_s,
-                on_progress or (lambda text: None))  # fmt: skip
+                on_progress or (lambda text: None), tuple(references))  # fmt: skip
     secrets: set[str] = {api_key} if api_key else set()
     root = Path(out)
     replicas = [
@@ -585,14 +715,19 @@ def collect(
     ]  # fmt: skip
     _empty_directory(root)
     notes = ["level 3: no bounded trace yet, collected as level 2"] if level == 3 else []
+    if plan.level > 1 and concurrency > MOST_TOGETHER:
+        notes.append(f"{concurrency} requests at a time were wanted, {MOST_TOGETHER} were sent")
+    host = host_facts(targets.values(), (pids or {}).values())
     for replica in replicas:
         replica.collect()
-    manifest = redact_json(_manifest(plan, replicas, notes), secrets)
+    manifest = redact_json(_manifest(plan, replicas, notes, host), secrets)
     _write(root / "manifest.json", manifest, secrets)
     return dict(manifest)
 
 
-def _manifest(plan: Plan, replicas: list[_Replica], notes: list[str]) -> dict[str, Any]:
+def _manifest(
+    plan: Plan, replicas: list[_Replica], notes: list[str], host: dict[str, Any]
+) -> dict[str, Any]:
     summaries = [replica.summary() for replica in replicas]
     versions = {str(r.info["version"]): None for r in replicas if r.info.get("version")}
     return {
@@ -602,6 +737,8 @@ def _manifest(plan: Plan, replicas: list[_Replica], notes: list[str]) -> dict[st
         "engine": {"name": "sglang", "version": next(iter(versions), None)},
         "level": plan.level,
         "passive": plan.passive,
+        "concurrency": plan.concurrency,
+        "host": host,
         "replicas": summaries,
         "environment": next((s["environment"] for s in summaries if s["environment"]), {}),
         "requests": [request for replica in replicas for request in replica.requests],

@@ -157,9 +157,13 @@ def test_a_ready_server_yields_the_whole_directory(stub: Stub, tmp_path: Path) -
     assert (replica["index"], replica["url"]) == (0, stub.url)
     assert (replica["reachable"], replica["ready"], replica["error"]) == (True, True, "")
     assert manifest["environment"] == {"SGLANG_X": "1", "HF_TOKEN": "<redacted>"}
-    assert manifest["requests"][2] == {
+    kinds = [request["kind"] for request in manifest["requests"]]
+    assert kinds == ["known-answer", "easy", "easy"]
+    last = manifest["requests"][2]
+    assert 0 <= last.pop("took_s") <= last.pop("started_s") + 5
+    assert last == {
         "replica": 0, "file": "replica-0/requests/003.json", "path": "/generate",
-        "kind": "easy", "status": 200,
+        "kind": "easy", "status": 200, "together": 1,
     }  # fmt: skip
     kept = read(folder / "requests/001.json")
     assert kept["request"] == stub.generated[0]
@@ -181,11 +185,82 @@ def test_level_2_stops_at_enough_verify_steps(stub: Stub, tmp_path: Path) -> Non
 
 
 def test_level_2_sends_at_most_24_different_requests(stub: Stub, tmp_path: Path) -> None:
-    manifest = collect({0: stub.url}, tmp_path / "out", level=2, concurrency=5)
+    manifest = collect({0: stub.url}, tmp_path / "out", level=2)
     assert len({body["text"] for body in stub.generated}) == len(stub.generated) == 24
+    assert {request["together"] for request in manifest["requests"]} == {1}
     assert manifest["notes"] == [
         "replica 0: 384 verify steps after 24 requests, 400 were wanted"
     ]  # fmt: skip
+
+
+def test_level_2_sends_alone_and_at_the_concurrency(stub: Stub, tmp_path: Path) -> None:
+    manifest = collect(
+        {0: stub.url}, tmp_path / "out", level=2, concurrency=5, prompts=["one", "two"]
+    )
+    sent = [(request["kind"], request["together"]) for request in manifest["requests"]]
+    assert sent[:4] == [("known-answer", 1), ("easy", 1), ("easy", 1), ("profile", 1)]
+    assert sent[4:] == [("profile", 5), ("profile", 5), *[("easy", 5)] * 13]
+    kept = read(tmp_path / "out/replica-0/requests/005.json")
+    assert (kept["kind"], kept["together"], kept["request"]["text"]) == ("profile", 5, "one")
+    texts = [body["text"] for body in stub.generated]
+    assert texts.count("one") == 2
+    assert len(set(texts)) == len(texts) - 1
+
+
+def test_a_concurrency_above_the_number_of_texts_is_reached(stub: Stub, tmp_path: Path) -> None:
+    manifest = collect({0: stub.url}, tmp_path / "out", level=2, concurrency=48)
+    together = [r for r in manifest["requests"] if r["together"] == 48]
+    assert len(together) == 48
+    assert len({body["text"] for body in stub.generated}) == len(stub.generated)
+    for width, sent in ((256, 256), (300, 256)):
+        waves = Plan(level=2, concurrency=width).together(tokenizer=True, again=True)
+        assert [len(wave) for wave in waves] == [sent]
+
+
+def test_an_ngram_draft_meets_no_text_twice(stub: Stub, tmp_path: Path) -> None:
+    stub.info["speculative_algorithm"] = "NGRAM"
+    prompts = [f"text {i}" for i in range(4)]
+    collect({0: stub.url}, tmp_path / "out", level=2, concurrency=5, prompts=prompts)
+    texts = [body["text"] for body in stub.generated]
+    assert set(prompts) < set(texts)
+    assert len(set(texts)) == len(texts)
+
+
+def test_without_speculation_the_concurrency_is_tried_once(stub: Stub, tmp_path: Path) -> None:
+    stub.steps = 0
+    manifest = collect({0: stub.url}, tmp_path / "out", level=2, concurrency=4)
+    assert [r["together"] for r in manifest["requests"]] == [1, 1, 1, 4, 4, 4, 4]
+
+
+def test_greedy_requests_are_sent_to_be_compared(stub: Stub, tmp_path: Path) -> None:
+    body = {"text": "old", "sampling_params": {"temperature": 0, "max_new_tokens": 32}}
+    manifest = collect(
+        {0: stub.url}, tmp_path / "out", level=2, prompts=["one"], references=[body] * 2,
+        sampling={"temperature": 1.0, "top_p": 0.9},
+    )  # fmt: skip
+    kinds = [r["kind"] for r in manifest["requests"]]
+    assert kinds == ["known-answer", "easy", "easy", "profile", *["reference"] * 3]
+    assert stub.generated[4:6] == [body, body]
+    assert stub.generated[6] == {
+        "text": "one",
+        "sampling_params": {"temperature": 0, "max_new_tokens": 128},
+    }
+    assert stub.generated[0]["sampling_params"] == {"temperature": 0, "max_new_tokens": 128}
+
+
+def test_facts_of_the_host_beside_the_engine(
+    stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 'NVIDIA GB10, [N/A], 12.1, 580.95'\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(module, "NVIDIA_SMI", (str(tool),))
+    host = collect({0: stub.url}, tmp_path / "out")["host"]
+    assert host["gpus"] == ["NVIDIA GB10, [N/A], 12.1, 580.95"]
+    assert 0 < host["memory_available_kib"] < host["memory_kib"]
+    assert module.host_facts(["http://192.0.2.1:30000"], []) == {}
+    monkeypatch.setattr(module, "NVIDIA_SMI", (str(tmp_path / "none"),))
+    assert set(module.host_facts([], [os.getpid()])) == {"memory_kib", "memory_available_kib"}
 
 
 def test_level_2_keeps_the_concurrency_of_the_profile(stub: Stub, tmp_path: Path) -> None:
@@ -232,9 +307,11 @@ def test_prompts_and_sampling_of_the_profile(stub: Stub, tmp_path: Path) -> None
         {0: stub.url}, tmp_path / "out", prompts=["one", "two", "one"],
         sampling={"temperature": 0.6, "max_new_tokens": 100000},
     )  # fmt: skip
-    assert [body["text"] for body in stub.generated] == ["one", "two"]
-    assert stub.generated[0]["sampling_params"] == {"temperature": 0.6, "max_new_tokens": 64}
-    assert [request["kind"] for request in manifest["requests"]] == ["profile", "profile"]
+    assert [body["text"] for body in stub.generated[1:]] == ["one", "two"]
+    assert stub.generated[1]["sampling_params"] == {"temperature": 0.6, "max_new_tokens": 64}
+    assert stub.generated[0]["sampling_params"] == {"temperature": 0, "max_new_tokens": 64}
+    kinds = [request["kind"] for request in manifest["requests"]]
+    assert kinds == ["known-answer", "profile", "profile"]
 
 
 def test_a_server_without_tokenizer_gets_token_ids(stub: Stub, tmp_path: Path) -> None:
@@ -621,8 +698,9 @@ def test_evidence_is_not_mixed(stub: Stub, tmp_path: Path) -> None:
 
 
 def test_the_built_in_prompts_are_24_different_ones() -> None:
-    texts = [body["text"] for _, body in Plan(level=2).requests(tokenizer=True)]
+    texts = [body["text"] for _, body in Plan(level=2).alone(tokenizer=True)]
     assert len(set(texts)) == 24
+    assert len({module._easy(i) for i in range(300)}) == 300
 
 
 # --- command line ------------------------------------------------------------------------------
@@ -692,4 +770,4 @@ def test_prompts_from_a_file(stub: Stub, tmp_path: Path) -> None:
         out = tmp_path / f"out{len(text)}"
         assert main(["--url", stub.url, "--out", str(out), "--prompts",
                      str(tmp_path / "prompts")]) == 0  # fmt: skip
-        assert [body["text"] for body in stub.generated] == ["one", "two"]
+        assert [body["text"] for body in stub.generated[1:]] == ["one", "two"]
