@@ -139,7 +139,7 @@ def declare(words: Words, name: str, declaration: Declaration, position: Positio
     shell = words.shell
     known = None if declaration.local and name not in shell.scopes[-1] else shell.find(name)
     if declaration.local and known is None:
-        shell.declare(name, Variable(position=position))
+        shell.declare(name, Variable(position=position, removed=True))
         known = shell.scopes[-1][name]
     if known is None:
         if declaration.exported:
@@ -156,7 +156,7 @@ def declare(words: Words, name: str, declaration: Declaration, position: Positio
     if declaration.attribute is not None:
         changed = replace(changed, attribute=declaration.attribute)
     if (declaration.keyed or declaration.indexed) and known.array is None:
-        changed = replace(changed, array={}, keyed=declaration.keyed)
+        changed = replace(changed, array={}, keyed=declaration.keyed, removed=False)
     if changed is not known:
         shell.put(name, changed)
 

@@ -115,9 +115,10 @@ class Loops:
             return leave.again
         return True
 
-    def _variables(self) -> list[dict[str, Variable]]:
+    def _variables(self) -> tuple[list[dict[str, Variable]], int]:
+        """What a round may change; of the arguments only how many are left."""
         self.shell.budget.step(sum(map(len, self.shell.scopes)) // 100)
-        return [dict(scope) for scope in self.shell.scopes]
+        return [dict(scope) for scope in self.shell.scopes], len(self.shell.arguments or ())
 
     def for_loop(self, node: Node) -> Status:
         """`for NAME in WORDS`, and `select`."""

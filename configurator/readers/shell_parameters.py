@@ -12,6 +12,7 @@ from configurator.readers.shell_patterns import (
     Pattern,
     find,
     is_extended,
+    matches,
     without_prefix,
     without_suffix,
 )
@@ -185,8 +186,8 @@ def _change(words: Expands, asked: Parameter) -> _Change | None:
     operator = asked.operator
     if operator == ":":
         return _substring(words, asked)
-    if operator in ("^^", ",,", "^", ",") and asked.operand[0] == asked.operand[1]:
-        return lambda word: _cased(word, operator)
+    if operator in ("^^", ",,", "^", ","):
+        return _case_change(words, asked)
     if operator == "@Q":
         return _quoted
     if operator in ("@U", "@L"):
@@ -227,6 +228,26 @@ def _quoted(word: Word) -> Word | None:
         return Word(text, word.spans[:1])
     spans = tuple(replace(span, start=span.start + 1) for span in word.spans)
     return Word(text, (Span(0, word.position), *spans))
+
+
+def _case_change(words: Expands, asked: Parameter) -> _Change | None:
+    """`${V^}` and its kin; with a pattern they change only the characters that fit it."""
+    pattern = words.pattern(*asked.operand)
+    if pattern is None or is_extended(pattern):
+        return None
+    if not pattern:
+        return lambda word: _cased(word, asked.operator)
+    change = str.upper if asked.operator[0] == "^" else str.lower
+    first = len(asked.operator) == 1
+
+    def changed(word: Word) -> Word:
+        text = "".join(
+            change(char) if (at == 0 or not first) and matches(pattern, char) else char
+            for at, char in enumerate(word.text)
+        )
+        return Word(text, word.spans if len(text) == len(word.text) else word.spans[:1])
+
+    return changed
 
 
 def _cased(word: Word, operator: str) -> Word:

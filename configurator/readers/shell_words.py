@@ -245,6 +245,8 @@ class Words:
             return [self._unknown(token)]
         kind = asked.operator[-1]
         if kind == "+":
+            if missing and found.many == "@" and token.quoted:
+                return [Piece(self._empty(token.start), "nothing")]
             return [] if missing else self._operand(token, asked)
         if not missing:
             return None

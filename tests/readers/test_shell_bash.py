@@ -35,6 +35,11 @@ _WORDS = [
     "A=(a b); s \"${A[@]/#/x}\" \"${A[@]/%/y}\" \"${A[@]//}\"",
     "n=3; while ((n--)); do s $n; [ $n = 1 ] && break; done; s end $n",
     "s $ a $; s a$",
+    "f() { while (($#)); do s $1; shift; done; }; f 1 2; for i in 1 2; do f $i x; done",
+    "f() { local y; s \"${y-unset}\" \"${y:-e}\"; y=1; s $y; local -a z; z+=(1); s ${z[@]}; }; f",
+    "x=aXbXc; s ${x^^[a-b]} ${x,,X} ${x^[b]} ${x^a}",
+    "A=(); s \"${A[@]+x}\" \"${A[@]+\"${A[@]}\"}\"; A=(1 2); s \"${A[@]+\"${A[@]}\"}\"",
+    "A[3]=x; A[1]=y; s ${!A[@]}; A+=([7]=z y); s \"${!A[@]}\"",
 ]  # fmt: skip
 
 _ENVIRONMENTS = [
