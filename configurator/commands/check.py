@@ -57,6 +57,13 @@ if TYPE_CHECKING:
     help="Judge recorded evidence instead of a running server.",
 )
 @click.option(
+    "--reference",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Evidence of a run without the mechanism; its greedy requests are sent again, and "
+    "greedy-equality compares the tokens.",
+)
+@click.option(
     "--level",
     type=click.IntRange(1, 3),
     help="1: at most 3 short requests; 2: enough for an interval. Default: the profile's, else 1.",
@@ -105,6 +112,7 @@ def command(
     reports: tuple[str, ...],
     pids: tuple[str, ...],
     replay: Path | None,
+    reference: Path | None,
     level: int | None,
     passive: bool,
     wait_s: int,
@@ -139,15 +147,19 @@ def command(
         if deployment
         else tuple(expectation_from(text, validators.probes) for text in expected)
     )
-    if replay is not None:
-        from configurator.evidence.read import read_evidence
+    from configurator.evidence.read import read_evidence, with_reference
 
+    baseline = read_evidence(reference) if reference is not None else None
+    if replay is not None:
         evidence = read_evidence(replay)
     else:
         from configurator.commands.collecting import Targets, collect_evidence
 
         targets = Targets.parse(urls, logs, reports, pids)
-        evidence = collect_evidence(targets, deployment, level, passive, wait_s, api_key_env, out)
+        evidence = collect_evidence(
+            targets, deployment, level, passive, wait_s, api_key_env, out, baseline
+        )
+    evidence = with_reference(evidence, baseline) if baseline is not None else evidence
     # A launch script checks the one replica that it started; whoever gives more means all of them.
     whole = replay is not None or len(urls) > 1
     judgement = judge(expectations, evidence, validators, deployment, whole=whole)
@@ -161,7 +173,7 @@ def command(
         from configurator.report.formats import write
         from configurator.report.html import Asked, page
 
-        again = _again(profile, expected, urls, replay or out)
+        again = _again(profile, expected, urls, replay or out, reference)
         write(
             page(judgement, evidence, Asked(expectations, validators.probes, deployment, again)),
             target,
@@ -192,8 +204,9 @@ def _targets(
 
 
 def _again(
-    profile: str | None, expected: tuple[str, ...], urls: tuple[str, ...], kept: Path | None
-) -> str:
+    profile: str | None, expected: tuple[str, ...], urls: tuple[str, ...], kept: Path | None,
+    reference: Path | None,
+) -> str:  # fmt: skip
     """The command that judges the same again, from the kept evidence where there is some."""
     import shlex
 
@@ -203,6 +216,7 @@ def _again(
     for url in () if kept else urls:
         words += ["--url", url]
     words += ["--replay", str(kept)] if kept else []
+    words += ["--reference", str(reference)] if reference else []
     return shlex.join([*words, "--format", "html", "-o", "check.html"])
 
 

@@ -16,7 +16,7 @@ from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
 from configurator.evidence.collect import CollectError, collect
 from configurator.evidence.model import Evidence
-from configurator.evidence.read import read_evidence
+from configurator.evidence.read import greedy_requests, read_evidence
 from configurator.schema.profile import SecretRef
 
 T = TypeVar("T")
@@ -81,8 +81,11 @@ def collect_evidence(
     wait_s: int,
     api_key_env: str | None,
     out: Path | None,
+    reference: Evidence | None = None,
 ) -> Evidence:
     """Collect from every target, then read back what was written.
+
+    The greedy requests of a `reference` run are sent again, to be compared.
 
     Raises:
         ConfiguratorError: a target, file or key that cannot be used.
@@ -90,6 +93,8 @@ def collect_evidence(
     arguments = _from_profile(deployment)
     if level is not None:
         arguments["level"] = level
+    if reference is not None:
+        arguments["references"] = greedy_requests(reference)
     if api_key_env is not None:
         arguments["api_key"] = _secret(SecretRef(env=api_key_env))
     with tempfile.TemporaryDirectory(prefix="configurator-") as scratch:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from configurator.evidence.host import Host
+
 Json = Any
 
 
@@ -25,6 +27,11 @@ class ServerState:
     locator: str = ""
 
 
+Kind = Literal["profile", "easy", "known-answer", "reference", "warm-up", "unknown"]
+"""The profile's workload; plain prose; a text with one right continuation; a greedy request to be
+held against another run; a warm-up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """One request and its response."""
@@ -37,8 +44,10 @@ class Exchange:
     request: Json
     """None when only the response was recorded."""
     response: Json
-    kind: Literal["profile", "easy", "warm-up", "unknown"] = "unknown"
+    kind: Kind = "unknown"
     """What text was asked for; acceptance depends on it."""
+    together: int | None = None
+    """How many requests were sent at the same time, this one among them; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +273,16 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """What another run answered, for instance one without the mechanism."""
+
+    directory: str
+    exchanges: tuple[Exchange, ...]
+    model: str = ""
+    """Last part of the path of its model; empty: not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Replica:
     """All that was observed of one server."""
 
@@ -287,6 +306,10 @@ class Replica:
     traces: tuple[Trace, ...] = ()
     hooks: tuple[Hooks, ...] = ()
     """What the engine's processes say of the probe's hooks; (): none says anything."""
+    host: Host | None = None
+    """The machine it runs on; None: not looked at from there."""
+    reference: Reference | None = None
+    """Another run to hold this one against; None: none was given."""
 
     @property
     def version(self) -> str | None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 from configurator.errors import ConfiguratorError
 from configurator.evidence import recording
 from configurator.evidence.collect import redact_text
 from configurator.evidence.files import exists, find, load, read_text
+from configurator.evidence.host import host_of
 from configurator.evidence.metrics import parse_metrics
 from configurator.evidence.model import (
     Evidence,
     Exchange,
     Hooks,
     Json,
+    Kind,
+    Reference,
     Replica,
     Report,
     Sample,
@@ -71,9 +75,48 @@ def _format_1(directory: Path) -> Evidence:
             "EVD003", f"{directory} lacks {', '.join(missing[:5])}, which its manifest names",
             "copy the whole directory, or record the evidence again",
         )  # fmt: skip
-    return Evidence(
-        str(directory), tuple(_collected(directory, entry) for entry in entries), manifest
-    )
+    host = host_of(manifest.get("host"))
+    found = (_collected(directory, entry) for entry in entries)
+    replicas_of = tuple(dataclasses.replace(replica, host=host) for replica in found)
+    return Evidence(str(directory), replicas_of, manifest)
+
+
+def with_reference(evidence: Evidence, reference: Evidence) -> Evidence:
+    """The evidence with what the reference run answered beside each replica.
+
+    A replica is held against the one of its own number, or against the first.
+    """
+    others = {replica.index: replica for replica in reference.replicas}
+    replicas = []
+    for replica in evidence.replicas:
+        other = others.get(replica.index, reference.replicas[0])
+        kept = Reference(reference.directory, other.exchanges, model_of(other))
+        replicas.append(dataclasses.replace(replica, reference=kept))
+    return dataclasses.replace(evidence, replicas=tuple(replicas))
+
+
+def greedy_requests(evidence: Evidence) -> list[dict[str, Any]]:
+    """The requests of a run whose answers another run can be held against, each text once."""
+    found: dict[str, dict[str, Any]] = {}
+    for replica in evidence.replicas:
+        for exchange in replica.exchanges:
+            request = exchange.request
+            if exchange.status == 200 and isinstance(request, dict) and is_greedy(request):
+                found.setdefault(repr(request.get("text", request.get("input_ids"))), request)
+    return list(found.values())
+
+
+def is_greedy(request: dict[str, Any]) -> bool:
+    """The request leaves the engine no choice of tokens."""
+    params = request.get("sampling_params")
+    return isinstance(params, dict) and params.get("temperature") == 0
+
+
+def model_of(replica: Replica) -> str:
+    """Last part of the path of the model that a server runs; empty: not known."""
+    info = replica.server_info or replica.server_info_startup or {}
+    path = info.get("model_path") or (replica.model_info or {}).get("model_path")
+    return str(path).rstrip("/").rpartition("/")[2] if path else ""
 
 
 def _list(data: Json) -> list[Json]:
@@ -102,14 +145,15 @@ def _collected(directory: Path, entry: dict[str, Any]) -> Replica:
 
 def _exchange(name: str, data: Json) -> Exchange:
     held = data if isinstance(data, dict) else {}
-    status, kind = held.get("status"), held.get("kind")
+    status, kind, together = held.get("status"), held.get("kind"), held.get("together")
     return Exchange(
         name=f"requests/{name}",
         path=str(held.get("path", "")),
         status=status if isinstance(status, int) else 0,
         request=held.get("request"),
         response=held.get("response"),
-        kind=kind if kind in ("profile", "easy", "warm-up") else "unknown",
+        kind=cast("Kind", kind) if kind in get_args(Kind) else "unknown",
+        together=together if isinstance(together, int) and together > 0 else None,
     )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from configurator.evidence.collect import NVIDIA_SMI
+from configurator.evidence.host import Gpu, parse_gpus
 from configurator.inengine.bundle import GROUP
 from configurator.up.signals import Stop
 
@@ -23,7 +25,6 @@ plugins = sorted({point.name for point in metadata.entry_points(group=sys.argv[1
 print("configurator:" + json.dumps({"python": platform.python_version(),
     "executable": sys.executable, "packages": packages, "plugins": plugins}))
 """
-_QUERY = "name,memory.total,compute_cap,driver_version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +39,6 @@ class EnginePython:
     """Entry points through which SGLang loads plugins."""
     error: str = ""
     """Why it did not answer; the rest is empty then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU as nvidia-smi has it."""
-
-    product: str
-    memory: str
-    """As written, `[N/A]` on unified memory."""
-    arch: str
-    """`sm_90`; empty where it is not told."""
-    driver: str
 
 
 def normalized(name: str) -> str:
@@ -74,22 +63,8 @@ def ask_python(python: str, env: Mapping[str, str], stop: Stop) -> EnginePython:
 
 def ask_gpus(stop: Stop) -> tuple[Gpu, ...] | None:
     """The GPUs of this host; None where nvidia-smi is not there or does not answer."""
-    code, out, _ = ask(
-        ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader"], None, stop, timeout_s=60
-    )
-    return parse_gpus(out) if code == 0 else None
-
-
-def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """The lines of nvidia-smi's CSV; what it does not tell (`[N/A]`) is left empty."""
-    found = []
-    for line in text.splitlines():
-        parts = [part.strip() for part in line.split(",")]
-        if len(parts) == 4:
-            major, dot, minor = parts[2].partition(".")
-            known = dot and major.isdecimal() and minor.isdecimal()
-            found.append(Gpu(parts[0], parts[1], f"sm_{major}{minor}" if known else "", parts[3]))
-    return tuple(found)
+    code, out, _ = ask(NVIDIA_SMI, None, stop, timeout_s=60)
+    return parse_gpus(out.splitlines()) if code == 0 else None
 
 
 def ask(

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from configurator.deployment import Deployment
+from configurator.evidence.host import Gpu
 from configurator.inengine.bundle import MODULE as PLUGIN
 from configurator.up import proc
-from configurator.up.engine_python import EnginePython, Gpu, normalized
+from configurator.up.engine_python import EnginePython, normalized
 from configurator.up.launching import Command
 
 _ROOM_GIB = 0.25

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from configurator.errors import ConfiguratorError
-from configurator.evidence.read import read_evidence, requested_of
+from configurator.evidence.read import (
+    greedy_requests,
+    read_evidence,
+    requested_of,
+    with_reference,
+)
 
 
 def write(folder: Path, **files: Any) -> Path:
@@ -38,6 +43,7 @@ def test_a_collected_directory(tmp_path: Path) -> None:
         server__log="one\ntwo",
     )
     exchange = {"path": "/generate", "status": 200, "kind": "easy", "response": {"text": "a"}}
+    exchange["together"] = 48
     write(tmp_path / "replica-0" / "requests", a__json=exchange, b__json=[1])
     replica = read_evidence(directory).replicas[0]
     assert (replica.state.state, replica.version) == ("ready", "0.5.23")
@@ -49,6 +55,40 @@ def test_a_collected_directory(tmp_path: Path) -> None:
     first, second = replica.exchanges
     assert (first.name, first.kind, first.response) == ("requests/a.json", "easy", {"text": "a"})
     assert (second.status, second.kind, second.response) == (0, "unknown", None)
+    assert (first.together, second.together) == (48, None)
+
+
+def test_the_host_beside_the_engine(tmp_path: Path) -> None:
+    directory = collected(tmp_path)
+    assert read_evidence(directory).replicas[0].host is None
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["host"] = {"gpus": ["NVIDIA GB10, [N/A], 12.1, 580.95"], "memory_kib": 65_011_712}
+    write(directory, manifest__json=manifest)
+    host = read_evidence(directory).replicas[0].host
+    assert host is not None
+    assert (host.gpus[0].arch, host.memory_gib) == ("sm_121", 62)
+
+
+def test_a_reference_run_and_its_greedy_requests(tmp_path: Path) -> None:
+    body = {"text": "a", "sampling_params": {"temperature": 0, "max_new_tokens": 8}}
+    warm = {"text": "b", "sampling_params": {"temperature": 0.6}}
+    baseline = collected(tmp_path / "baseline", server_info__json={"model_path": "/models/m/"})
+    write(
+        baseline / "replica-0" / "requests",
+        **{
+            f"{name}__json": {"path": "/generate", "status": status, "request": request}
+            for name, status, request in (
+                ("a", 200, body), ("b", 200, warm), ("c", 500, {**body, "text": "c"}),
+                ("d", 200, body), ("e", 200, "x"), ("f", 200, {"text": "f"}),
+            )
+        },
+    )  # fmt: skip
+    reference = read_evidence(baseline)
+    assert greedy_requests(reference) == [body]
+    judged = with_reference(read_evidence(collected(tmp_path / "run", {"index": 3})), reference)
+    kept = judged.replicas[0].reference
+    assert kept is not None
+    assert (kept.directory, kept.model, len(kept.exchanges)) == (str(baseline), "m", 6)
 
 
 def test_what_is_not_there_is_none(tmp_path: Path) -> None:

@@ -9,24 +9,9 @@ import threading
 import time
 from pathlib import Path
 
-from configurator.up.engine_python import (
-    EnginePython,
-    Gpu,
-    ask,
-    ask_python,
-    parse_gpus,
-    versions,
-)
+from configurator.evidence.host import Gpu
+from configurator.up.engine_python import EnginePython, ask, ask_python, versions
 from configurator.up.signals import Stop
-
-
-def test_gpus_whose_memory_is_not_told() -> None:
-    text = "NVIDIA GB10, [N/A], 12.1, 580.95\nNVIDIA H200, 143771 MiB, 9.0, 570.1\n"
-    assert parse_gpus(text) == (
-        Gpu("NVIDIA GB10", "[N/A]", "sm_121", "580.95"),
-        Gpu("NVIDIA H200", "143771 MiB", "sm_90", "570.1"),
-    )
-    assert parse_gpus("NVIDIA T, [N/A], [N/A], 1\nnoise\n") == (Gpu("NVIDIA T", "[N/A]", "", "1"),)
 
 
 def test_an_interpreter_says_what_it_has(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 from configurator.content import Library
 from configurator.deployment import Deployment
+from configurator.evidence.host import Gpu
 from configurator.resolve import resolve
 from configurator.source import dump
 from configurator.up import preflight as checks
 from configurator.up import proc
-from configurator.up.engine_python import EnginePython, Gpu
+from configurator.up.engine_python import EnginePython
 from configurator.up.launching import commands_of
 from configurator.up.preflight import CHECKS, Finding, Host, preflight
 
