@@ -11,12 +11,18 @@ from typing import Any
 from configurator import __version__
 from configurator.assemble import LAUNCH, OWN
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
-from configurator.render.files import MARK, RenderedFile, fingerprint
+from configurator.inengine.bundle import DIRECTORY, GROUP, MODULE, REQUIRED, bundle_files
+from configurator.render.files import MARK, PROBE, REPORTS, RenderedFile, fingerprint
+from configurator.render.instrument import ALLOWED, SEARCH, instrumented, joined, probe_variables
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 from configurator.source import dump
 
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
+_OWNER = "configurator"
+# Stands in the metadata of the probe, of every version.
+_BUNDLE = f"$HERE/{PROBE}"
+_ORIGINS = {REQUIRED: "evidence.require_report"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,17 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         addresses=[(name, variables) for name, variables in told if variables],
     )
     files.append(RenderedFile("START.md", start))
+    if instrumented(deployment):
+        files += _probe_files()
     return tuple(files)
+
+
+def _probe_files() -> list[RenderedFile]:
+    """The in-engine probe, which is no template: it runs as it is."""
+    return [
+        RenderedFile(f"{PROBE}/{name}", text, mark=DIRECTORY if name.endswith(".py") else _OWNER)
+        for name, text in bundle_files().items()
+    ]
 
 
 def script_name(process: Process) -> str:
@@ -120,10 +136,12 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
     local = "127.0.0.1" if host in _ANY_ADDRESS else host
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
     checkpoints = _checkpoints(deployment)
+    probed = instrumented(deployment)
     checks = {
         "profile": True,
         "engine": True,
         "packages": bool(packages),
+        "plugins": probed,
         "gpu": hardware.product is not None,
         "memory": profile.memory.min_available_gib is not None,
         "port": process.rank == 0,
@@ -136,6 +154,8 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "addresses": list(_addresses(process)),
         "env": list(_variables(deployment, process)),
         "checks": [name for name, wanted in checks.items() if wanted],
+        "probe": {"folder": PROBE, "reports": REPORTS, "group": GROUP, "module": MODULE},
+        "report_required": deployment.profile.evidence.require_report,
         "engine_version": deployment.engine.version,
         "engine_released": deployment.engine.released,
         "product": hardware.product,
@@ -157,13 +177,35 @@ def _checkpoints(deployment: Deployment) -> list[str]:
 
 def _variables(deployment: Deployment, process: Process) -> Iterator[Line]:
     """The engine's environment: `NAME=VALUE`, always quoted, so that it reads as one word."""
-    for name, value in process.env:
-        known = deployment.env.get(name)
-        word = quote(f"{name}={value}")
-        yield Line(
-            word if word.endswith("'") else f"'{word}'",
-            comment(known.origin) if known else "this process",
-        )
+    held = dict(process.env)
+    asked = probe_variables(deployment, _BUNDLE, "$REPORTS") if process.role == "engine" else {}
+    origins = {
+        name: comment(deployment.env[name].origin) if name in deployment.env else "this process"
+        for name in held
+    }
+    for name, value in held.items():
+        if name not in asked:
+            yield Line(_assigned(name, value), origins[name])
+    for name, value in asked.items():
+        added = _ORIGINS.get(name, "evidence.instrument")
+        origin = f"{origins[name]}, {added}" if name in held else added
+        yield Line(_with_probe(name, value, held.get(name)), origin)
+
+
+def _assigned(name: str, value: str) -> str:
+    word = quote(f"{name}={value}")
+    return word if word.endswith("'") else f"'{word}'"
+
+
+def _with_probe(name: str, value: str, held: str | None) -> str:
+    """As `joined`, in bash; what the profile leaves open is in the environment of the script."""
+    if name == ALLOWED and held is None:
+        return f'${{{name}:+"{name}=${name},{value}"}}'
+    if name == ALLOWED:
+        return _assigned(name, joined(name, value, held) or held or "")
+    if name == SEARCH and held is None:
+        return f'"{name}={value}${{{name}:+:${name}}}"'
+    return f'"{name}={value}:"{quote(held)}' if name == SEARCH and held else f'"{name}={value}"'
 
 
 def _secrets(process: Process) -> dict[tuple[str | None, str | None], Secret]:

@@ -6,15 +6,20 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
+from configurator.render.instrument import probe_variables
 
 MARK = "Made by configurator"
 """Every rendered file says so; a file that does not is never overwritten."""
+PROBE = "probe"
+"""Folder of the in-engine probe; nothing but the probe may lie there."""
+REPORTS = "reports"
+"""Folder of the in-engine reports, by replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class RenderedFile:
     """Relative to the output folder."""
     text: str
     executable: bool = False
+    mark: str = MARK
+    """What a file in its place holds near its head if it was made by us, of any version."""
 
 
 Target = Callable[[Deployment], tuple[RenderedFile, ...]]
@@ -39,6 +46,7 @@ def fingerprint(deployment: Deployment) -> str:
         "name": deployment.name,
         "engine": deployment.engine.name,
         "processes": [_process(process) for process in deployment.processes],
+        "probe": probe_variables(deployment, PROBE, REPORTS),
     }
     text = json.dumps(launched, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -71,12 +79,11 @@ def write(files: Iterable[RenderedFile], folder: Path) -> list[Path]:
             folder cannot be written. Nothing is written then.
     """
     wanted = [(folder / file.path, file) for file in files]
-    for path, _ in wanted:
-        if path.exists() and not _ours(path):
-            raise ConfiguratorError.single(
-                "RND002", f"{path} exists and was not made by configurator",
-                "choose an empty folder, or move the file away",
-            )  # fmt: skip
+    for path in (*_foreign(wanted), *_beside_the_probe(wanted, folder)):
+        raise ConfiguratorError.single(
+            "RND002", f"{path} exists and was not made by configurator",
+            "choose an empty folder, or move the file away",
+        )  # fmt: skip
     try:
         for path, file in wanted:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,9 +98,24 @@ def write(files: Iterable[RenderedFile], folder: Path) -> list[Path]:
     return [path for path, _ in wanted]
 
 
-def _ours(path: Path) -> bool:
+def _foreign(wanted: Iterable[tuple[Path, RenderedFile]]) -> Iterator[Path]:
+    """What is in the way of our files and not ours."""
+    return (path for path, file in wanted if path.exists() and not _holds(path, file.mark))
+
+
+def _beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path) -> Iterator[Path]:
+    """Files in the folder of the probe: on the engine's search path they could shadow a module."""
+    ours = {path for path, _ in wanted}
+    if any(folder / PROBE in path.parents for path in ours):
+        for path in sorted((folder / PROBE).rglob("*")):
+            hidden = path.name.startswith(".") or "__pycache__" in path.parts
+            if path not in ours and not hidden and not path.is_dir():
+                yield path
+
+
+def _holds(path: Path, mark: str) -> bool:
     try:
         with path.open("rb") as file:
-            return MARK.encode() in file.read(4096)
+            return mark.encode() in file.read(4096)
     except OSError:
         return False

@@ -13,7 +13,9 @@ from pathlib import Path
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
 from configurator.evidence.collect import find_secrets, redact_json
+from configurator.inengine.bundle import MODULE
 from configurator.render.bash import script_name
+from configurator.render.instrument import ALLOWED, joined
 from configurator.schema.profile import SecretRef
 from configurator.up import proc
 from configurator.up.lock import Group, RunLock
@@ -131,8 +133,9 @@ def _command(
     if python is not None:
         argv[0] = shown[0] = python
     env = {**os.environ, **dict(process.env)}
-    env |= {name: _in_front(name, value, env) for name, value in extra.items()}
-    added = {name: env[name] for name in (*dict(process.env), *extra)}
+    changed = _with_probe(extra, env)
+    env |= changed
+    added = {name: env[name] for name in (*dict(process.env), *changed)}
     secrets = {real for real, safe in pairs if real != safe} | find_secrets(env)
     secrets |= find_secrets(dict(pairwise(argv)))
     return Command(
@@ -144,10 +147,11 @@ def _command(
 _LOCAL = {"all": "127.0.0.1"}
 
 
-def _in_front(name: str, value: str, env: Mapping[str, str]) -> str:
-    """A search path keeps what it held."""
-    before = env.get(name, "")
-    return f"{value}{os.pathsep}{before}" if name == "PYTHONPATH" and before else value
+def _with_probe(extra: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """What the in-engine probe changes in an environment."""
+    asked = {**extra, ALLOWED: MODULE} if extra else {}
+    values = {name: joined(name, value, env.get(name)) for name, value in asked.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _word(

@@ -9,7 +9,8 @@ import pytest
 from stand_in import LIBRARY, rendered, shellcheck
 
 from configurator.content import ROOT
-from configurator.render import TARGETS, write
+from configurator.inengine.bundle import bundle_files
+from configurator.render import TARGETS, RenderedFile, write
 from configurator.resolve import resolve
 
 GOLDEN = ROOT / "tests" / "golden" / "render"
@@ -29,10 +30,18 @@ def test_golden_scripts(name: str, update_golden: bool) -> None:
     folder = GOLDEN / name
     if update_golden:
         shutil.rmtree(folder, ignore_errors=True)
-        write(files, folder)
-    assert {file.path for file in files} == {path.name for path in folder.iterdir()}
-    for file in files:
+        write([file for file in files if not _of_the_probe(file)], folder)
+    probe = {file.path: file.text for file in files if _of_the_probe(file)}
+    assert probe == {f"probe/{path}": text for path, text in bundle_files().items()}
+    others = [file for file in files if not _of_the_probe(file)]
+    assert {file.path for file in others} == {path.name for path in folder.iterdir()}
+    for file in others:
         assert file.text == (folder / file.path).read_text(), "run: pytest --update-golden"
+
+
+def _of_the_probe(file: RenderedFile) -> bool:
+    """The probe is no golden file: it is the same in every folder, and has tests of its own."""
+    return file.path.startswith("probe/")
 
 
 @pytest.mark.parametrize("name", LIBRARY.names("deployment"))
