@@ -67,7 +67,7 @@ def _launch(library: Library, validators: Validators) -> None:
         written = write(TARGETS["bash"](deployment), Path(folder))
         script = next(path for path in written if path.name.startswith("replica0"))
         lines = script.read_text(encoding="utf-8").splitlines()
-        names = ", ".join(path.name for path in written)
+        names = ", ".join(dict.fromkeys(path.relative_to(folder).parts[0] for path in written))
         click.echo(f"   {names}; among the arguments:")
         for flag in ("--moe-runner-backend", "--speculative-algorithm"):
             line = next(line.strip() for line in lines if line.strip().startswith(flag))
