@@ -26,7 +26,8 @@ _COPROCESS = re.compile(r"coproc[ \t]+(?:[A-Za-z_]\w*[ \t]+(?=[{(]))?", re.ASCII
 _BEFORE_COMMAND = re.compile(r"(?:^|[\n;&|({]|\b(?:then|do|else|if|while|until|!))[ \t]*$")
 _MAX_CONDITION = 4000
 """Characters of `[ ... ]`; a longer one is left to the grammar."""
-_MAX_ARITHMETICS = 500
+_MAX_SCANNED = 2_000_000
+"""Characters read twice; brackets in brackets are read once for each of them."""
 _CLOSERS = {"$(": ")", "${": "}", "$[": "]", "<(": ")", ">(": ")"}
 
 
@@ -57,7 +58,7 @@ class _Mask:
         self.parts: list[str] = []
         self.pending: list[tuple[int, DocumentStart]] = []
         self.documents: list[Document] = []
-        self.arithmetics = 0
+        self.scanned = 0
 
     def whole(self) -> str:
         """The masked text; empty when something in it is never closed."""
@@ -151,6 +152,8 @@ class _Mask:
             return False
         if not _BEFORE_COMMAND.search(text, max(0, at - 40), at):
             return False
+        if self.scanned > _MAX_SCANNED:
+            return False
         closer = "]" * (1 + double)
         for first, last in words_from(text, start + 1, min(len(text), at + _MAX_CONDITION)):
             after = text[first + len(closer) : first + len(closer) + 1]
@@ -161,6 +164,7 @@ class _Mask:
                 return self._keep(first + len(closer))
             if not double and "\n" in text[last : last + 1]:
                 return False
+        self.scanned += _MAX_CONDITION
         return False
 
     def _at_word_start(self) -> bool:
@@ -202,10 +206,10 @@ class _Mask:
 
     def _arithmetic(self) -> bool:
         text, at = self.text, self.at
-        self.arithmetics += 1
-        if self.arithmetics > _MAX_ARITHMETICS:
+        if self.scanned > _MAX_SCANNED:
             return self._keep(at + 1)
         end = closing(text, at + 2, len(text), ")")
+        self.scanned += max(0, end - at)
         if end < 0:
             return False
         inside = text[at + 2 : end - 1]

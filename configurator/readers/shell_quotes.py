@@ -73,6 +73,7 @@ def closing(text: str, start: int, end: int, closer: str) -> int:
     stack = [closer]
     at = start
     document: DocumentStart | None = None
+    ended = True  # each here-document so far: after one that does not, none is looked for
     while at < end:
         char = text[at]
         if char == "\\":
@@ -82,15 +83,16 @@ def closing(text: str, start: int, end: int, closer: str) -> int:
             if at < 0:
                 return -1
         elif char in "#<\n" and stack[-1] == ")":
-            if char == "<" and text[at : at + 2] == "<<" and text[at - 1] != "<":
+            if char == "<" and ended and text[at : at + 2] == "<<" and text[at - 1] != "<":
                 document = document_start(text, at)
-            at = _after(text, at, end, document)
-            document = None if char == "\n" else document
+            before, at = at, _after(text, at, end, document)
+            if char == "\n":
+                ended = document is None or at > before + 1
+                document = None
         elif char == "'" and not _in_double_quotes(stack):
-            quote_end = single_quote_end(text, at, end)
-            if quote_end < 0:
+            at = single_quote_end(text, at, end)
+            if at < 0:
                 return -1
-            at = quote_end
         elif char == stack[-1]:
             stack.pop()
             at += 1
