@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     )
     from configurator.engine.releases import before, since
     from configurator.errors import did_you_mean
+    from configurator.evidence.answers import (
+        Acceptance,
+        DraftCount,
+        acceptance_of,
+        answers_of,
+        corruption_of,
+        draft_counts,
+    )
     from configurator.evidence.collect import is_secret, redact_text
     from configurator.evidence.model import (
         Exchange,
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Acceptance": "evidence.answers",
     "Answer": "verdicts",
     "Arg": "deployment",
     "ArgvError": "engine.argv",
@@ -57,6 +66,7 @@ _HOME = {
     "Check": "probes",
     "Checkpoint": "checkpoint",
     "Deployment": "deployment",
+    "DraftCount": "evidence.answers",
     "Env": "deployment",
     "Exchange": "evidence.model",
     "Expectation": "deployment",
@@ -82,9 +92,13 @@ _HOME = {
     "Rung": "verdicts",
     "Tensor": "checkpoint",
     "Trace": "evidence.model",
+    "acceptance_of": "evidence.answers",
+    "answers_of": "evidence.answers",
     "before": "engine.releases",
     "catalogue_of": "engine.catalogue",
+    "corruption_of": "evidence.answers",
     "did_you_mean": "errors",
+    "draft_counts": "evidence.answers",
     "inconclusive": "verdicts",
     "is_secret": "evidence.collect",
     "launch_rule": "rules",
@@ -103,6 +117,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Acceptance",
     "Answer",
     "Arg",
     "ArgvError",
@@ -110,6 +125,7 @@ __all__ = [
     "Check",
     "Checkpoint",
     "Deployment",
+    "DraftCount",
     "Env",
     "Exchange",
     "Expectation",
@@ -135,9 +151,13 @@ __all__ = [
     "Rung",
     "Tensor",
     "Trace",
+    "acceptance_of",
+    "answers_of",
     "before",
     "catalogue_of",
+    "corruption_of",
     "did_you_mean",
+    "draft_counts",
     "inconclusive",
     "is_secret",
     "launch_rule",

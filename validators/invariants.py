@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,8 @@ from configurator import (
     Outcome,
     Replica,
     Rung,
+    answers_of,
+    corruption_of,
     inconclusive,
     probe,
     proven,
@@ -263,10 +264,8 @@ def _plain(value: Any) -> str:
 def _answers(replica: Replica) -> Iterator[tuple[Exchange, dict[str, Any]]]:
     """Every sequence that a response of /generate holds."""
     for exchange in replica.exchanges:
-        response = exchange.response
-        for answer in response if isinstance(response, list) else [response]:
-            if isinstance(answer, dict) and isinstance(answer.get("meta_info"), dict):
-                yield exchange, answer
+        for answer in answers_of(exchange):
+            yield exchange, answer
 
 
 @probe("arithmetic-consistent", kind="invariant", proof_rung="resolved")
@@ -350,7 +349,7 @@ def output_not_corrupted(check: Check) -> Outcome:
     checked = 0
     for exchange, answer in _answers(check.replica):
         checked += 1
-        sign = _corruption(answer)
+        sign = corruption_of(answer)
         if sign:
             bad.append(Observation("generate", "output", sign, Rung.EXECUTED, exchange.name))
     if bad:
@@ -362,22 +361,3 @@ def output_not_corrupted(check: Check) -> Outcome:
         return inconclusive(None, "no response was recorded", remedy="send requests")
     seen = Observation("generate", "responses", checked, Rung.EXECUTED, "requests")
     return proven(Rung.EXECUTED, f"{checked} responses show no sign of corruption", seen)
-
-
-def _corruption(answer: dict[str, Any]) -> str:
-    """The sign of corruption in one answer; empty when there is none."""
-    text, tokens = answer.get("text"), answer.get("output_ids")
-    if isinstance(text, str) and text:
-        share = text.count("\ufffd") / len(text)
-        if share > 0.05:
-            return f"{share:.0%} of the characters are U+FFFD"
-    if not isinstance(tokens, list):
-        return ""
-    counted = answer["meta_info"].get("completion_tokens") or 0
-    if not tokens and not text and counted > 0:
-        return f"{counted} tokens were counted, none came back"
-    if len(tokens) >= 32:
-        token, times = Counter(map(str, tokens)).most_common(1)[0]
-        if times > 0.8 * len(tokens):
-            return f"token {token} makes up {times} of {len(tokens)} tokens"
-    return ""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from configurator import (
+    Acceptance,
     Check,
-    Exchange,
+    DraftCount,
     Observation,
     Outcome,
     Replica,
     Rung,
+    acceptance_of,
+    draft_counts,
     inconclusive,
     probe,
     proven,
@@ -27,7 +28,6 @@ _LINES = 3
 """Decode lines, each of an interval of steps, that may refute without requests."""
 _USEFUL = 1.1
 """Acceptance length from which drafts do anything at all; 1 is plain decoding."""
-_Z = 1.96
 _WEAK = 1.5
 """Below this acceptance length no known ratio of verify to decode cost pays."""
 _WILD = 1.5
@@ -38,112 +38,7 @@ _ACCEPT_LEN = re.compile(r"Decode batch.*accept len: ([\d.]+)(?:, accept rate: (
 _SKIPPED = re.compile(r"(\S+) not found in params_dict, skip")
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
-    """Drafts of one response, as its `meta_info` counts them."""
-
-    name: str
-    kind: str
-    steps: int
-    """Verify steps."""
-    correct: int
-    proposed: int
-    tokens: int
-    squares: float
-    """Sum of squared accepted drafts a step; what the interval needs."""
-    reported: float | None
-    """spec_accept_length."""
-    contradicted: int | None = None
-    """The count of accepted drafts that the tokens contradict; `correct` follows the tokens."""
-
-    @property
-    def length(self) -> float:
-        """Mean acceptance length: the accepted drafts and the bonus token."""
-        return 1 + self.correct / self.steps
-
-
-def _number(data: dict[str, Any], key: str) -> float | None:
-    value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def _answers(exchange: Exchange) -> Iterator[dict[str, Any]]:
-    """The `meta_info` of every sequence of a response."""
-    responses = exchange.response if isinstance(exchange.response, list) else [exchange.response]
-    for response in responses:
-        meta = response.get("meta_info") if isinstance(response, dict) else None
-        if isinstance(meta, dict):
-            yield meta
-
-
-def _counts(replica: Replica) -> list[_Count]:
-    """What the requests say, warm-up requests left out."""
-    found = []
-    for exchange in replica.exchanges:
-        if exchange.kind == "warm-up":
-            continue
-        for meta in _answers(exchange):
-            count = _count(exchange, meta)
-            if count is not None:
-                found.append(count)
-    return found
-
-
-def _count(exchange: Exchange, meta: dict[str, Any]) -> _Count | None:
-    steps = int(_number(meta, "spec_verify_ct") or 0)
-    if steps <= 0:
-        return None
-    tokens = int(_number(meta, "completion_tokens") or 0)
-    counted = _number(meta, "spec_num_correct_drafts")
-    # Older engines count no drafts; the first token comes from the prefill.
-    by_tokens = max(0, tokens - 1 - steps)
-    correct = by_tokens if counted is None else counted
-    # The last step may commit more than was asked for; beyond that, a counter is broken.
-    broken = tokens > 0 and abs(correct - by_tokens) > max(8, 0.25 * (steps + correct))
-    if broken:
-        correct = by_tokens
-    histogram = meta.get("spec_correct_drafts_histogram")
-    whole = isinstance(histogram, list) and all(isinstance(n, int) for n in histogram)
-    if isinstance(histogram, list) and whole and not broken:
-        squares = float(sum(i * i * n for i, n in enumerate(histogram)))
-    else:
-        squares = correct * correct / steps
-    return _Count(
-        exchange.name, exchange.kind, steps, int(correct),
-        int(_number(meta, "spec_num_proposed_drafts") or 0), tokens, squares,
-        _number(meta, "spec_accept_length"), int(counted or 0) if broken else None,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Acceptance:
-    """Acceptance length over all steps with its 95 % interval."""
-
-    steps: int
-    mean: float
-    lower: float
-    upper: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.mean:.2f} (95 % interval {self.lower:.2f} to {self.upper:.2f}, "
-            f"{self.steps} verify steps)"
-        )
-
-
-def _acceptance(counts: list[_Count]) -> _Acceptance:
-    steps = sum(count.steps for count in counts)
-    mean = sum(count.correct for count in counts) / steps
-    variance = max(0.0, sum(count.squares for count in counts) / steps - mean * mean)
-    # Steps that are all alike have no spread, yet tell no more than one step in n/3 could hide.
-    half = max(_Z * math.sqrt(variance / steps), 3 / steps)
-    most = max(mean, sum(count.proposed for count in counts) / steps) or mean + half
-    return _Acceptance(steps, 1 + mean, 1 + max(0.0, mean - half), 1 + min(most, mean + half))
-
-
-def _observed(counts: list[_Count]) -> list[Observation]:
+def _observed(counts: list[DraftCount]) -> list[Observation]:
     return [
         Observation(
             "generate", "acceptance length", round(count.length, 4), Rung.EXECUTED,
@@ -209,7 +104,7 @@ def speculative_acceptance(check: Check) -> Outcome:
     draft. Requests that disagree by half or more (n-gram drafts on repeated text) speak of the
     text.
     """
-    counts = _counts(check.replica)
+    counts = draft_counts(check.replica)
     off = _switched_off(check.replica)
     if off is not None and not counts:
         return off
@@ -217,7 +112,7 @@ def speculative_acceptance(check: Check) -> Outcome:
         return _without_requests(check.replica)
     observations = _observed(counts)
     conflicts = tuple(_conflicts(check.replica, counts))
-    seen = _acceptance(counts)
+    seen = acceptance_of(counts)
     wild = _spread(check.replica, counts)
     foreign = sorted({count.kind for count in counts} - {"profile"})
     on_text = bool(wild or foreign)
@@ -251,7 +146,7 @@ def speculative_acceptance(check: Check) -> Outcome:
 
 
 def _of_the_text(
-    check: Check, counts: list[_Count], seen: _Acceptance, wild: str, conflicts: tuple[str, ...]
+    check: Check, counts: list[DraftCount], seen: Acceptance, wild: str, conflicts: tuple[str, ...]
 ) -> Outcome:
     """Acceptance that depends on the text: it happens, and no floor can be held against it."""
     floor, name = _floor(check)
@@ -293,7 +188,7 @@ def _floor(check: Check) -> tuple[float | None, str]:
 
 
 def _against_floor(
-    check: Check, seen: _Acceptance, observations: list[Observation], conflicts: tuple[str, ...],
+    check: Check, seen: Acceptance, observations: list[Observation], conflicts: tuple[str, ...],
     foreign: list[str],
 ) -> Outcome:  # fmt: skip
     """Acceptance above 1.1, held against the floor or break-even of the profile."""
@@ -333,14 +228,14 @@ def _against_floor(
     )
 
 
-def _spread(replica: Replica, counts: list[_Count]) -> str:
+def _spread(replica: Replica, counts: list[DraftCount]) -> str:
     """The range of the requests when it is the text that decides; empty otherwise."""
     lengths = [count.length for count in counts]
     shown = f"{min(lengths):.2f} to {max(lengths):.2f} between requests"
     if str(_algorithm(replica)[1]).upper() == "NGRAM":
         return shown
     # A few steps say nothing of a text, and intervals that touch may differ by chance.
-    each = [_acceptance([count]) for count in counts if count.steps >= 8]
+    each = [acceptance_of([count]) for count in counts if count.steps >= 8]
     if not each or max(a.lower for a in each) < _WILD * min(a.upper for a in each):
         return ""
     return shown
@@ -356,7 +251,7 @@ def _log_lengths(replica: Replica) -> list[tuple[int, float]]:
     ]
 
 
-def _conflicts(replica: Replica, counts: list[_Count]) -> Iterator[str]:
+def _conflicts(replica: Replica, counts: list[DraftCount]) -> Iterator[str]:
     """Where other sources disagree with the requests."""
     if _switched_off(replica) is not None:
         yield "/server_info says speculative_algorithm null, but responses count verify steps"
@@ -372,7 +267,7 @@ def _conflicts(replica: Replica, counts: list[_Count]) -> Iterator[str]:
                 f"{count.name}: spec_accept_length says {count.reported:g}, but "
                 f"{count.tokens} tokens in {count.steps} verify steps are {ratio:.2f}"
             )
-    mean = _acceptance(counts).mean
+    mean = acceptance_of(counts).mean
     lengths = [count.length for count in counts]
     off = [
         (number, value)

@@ -1,0 +1,152 @@
+"""What responses of /generate say: their tokens, their drafts, and whether the text is text."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from configurator.evidence.model import Exchange, Replica
+
+_Z = 1.96
+_REPEATED, _ENOUGH_TOKENS = 0.8, 32
+
+
+def answers_of(exchange: Exchange) -> Iterator[dict[str, Any]]:
+    """Every sequence that a response of /generate holds; each has a `meta_info`."""
+    response = exchange.response
+    for answer in response if isinstance(response, list) else [response]:
+        if isinstance(answer, dict) and isinstance(answer.get("meta_info"), dict):
+            yield answer
+
+
+def corruption_of(answer: dict[str, Any]) -> str:
+    """The sign of corruption in one answer; empty when there is none."""
+    text, tokens = answer.get("text"), answer.get("output_ids")
+    if isinstance(text, str) and text:
+        share = text.count("\ufffd") / len(text)
+        if share > 0.05:
+            return f"{share:.0%} of the characters are U+FFFD"
+    if not isinstance(tokens, list):
+        return ""
+    counted = answer["meta_info"].get("completion_tokens") or 0
+    if not tokens and not text and counted > 0:
+        return f"{counted} tokens were counted, none came back"
+    if len(tokens) >= _ENOUGH_TOKENS:
+        token, times = Counter(map(str, tokens)).most_common(1)[0]
+        if times > _REPEATED * len(tokens):
+            return f"token {token} makes up {times} of {len(tokens)} tokens"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftCount:
+    """Drafts of one sequence, as its `meta_info` counts them."""
+
+    name: str
+    """File of the exchange."""
+    kind: str
+    """What text was asked for."""
+    together: int | None
+    """How many requests were sent at the same time; None: not known."""
+    steps: int
+    """Verify steps."""
+    correct: int
+    proposed: int
+    tokens: int
+    squares: float
+    """Sum of squared accepted drafts a step; what the interval needs."""
+    reported: float | None
+    """spec_accept_length."""
+    contradicted: int | None = None
+    """The count of accepted drafts that the tokens contradict; `correct` follows the tokens."""
+    corruption: str = ""
+    """Why the text is no text, if it is none."""
+
+    @property
+    def length(self) -> float:
+        """Mean acceptance length: the accepted drafts and the bonus token."""
+        return 1 + self.correct / self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Acceptance length over all steps with its 95 % interval."""
+
+    steps: int
+    mean: float
+    lower: float
+    upper: float
+    pinned: bool
+    """Every draft was accepted."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mean:.2f} (95 % interval {self.lower:.2f} to {self.upper:.2f}, "
+            f"{self.steps} verify steps)"
+        )
+
+
+def draft_counts(replica: Replica) -> list[DraftCount]:
+    """What the requests say; warm-up requests, and those sent to compare runs, are left out."""
+    return [
+        count
+        for exchange in replica.exchanges
+        if exchange.kind not in ("warm-up", "reference")
+        for answer in answers_of(exchange)
+        if (count := _count(exchange, answer)) is not None
+    ]
+
+
+def _number(data: dict[str, Any], key: str) -> float | None:
+    value = data.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _count(exchange: Exchange, answer: dict[str, Any]) -> DraftCount | None:
+    meta = answer["meta_info"]
+    steps = int(_number(meta, "spec_verify_ct") or 0)
+    if steps <= 0:
+        return None
+    tokens = int(_number(meta, "completion_tokens") or 0)
+    counted = _number(meta, "spec_num_correct_drafts")
+    # Older engines count no drafts; the first token comes from the prefill.
+    by_tokens = max(0, tokens - 1 - steps)
+    correct = by_tokens if counted is None else counted
+    # The last step may commit more than was asked for; beyond that, a counter is broken.
+    broken = tokens > 0 and abs(correct - by_tokens) > max(8, 0.25 * (steps + correct))
+    if broken:
+        correct = by_tokens
+    histogram = meta.get("spec_correct_drafts_histogram")
+    whole = isinstance(histogram, list) and all(isinstance(n, int) for n in histogram)
+    if isinstance(histogram, list) and whole and not broken:
+        squares = float(sum(i * i * n for i, n in enumerate(histogram)))
+    else:
+        squares = correct * correct / steps
+    return DraftCount(
+        exchange.name, exchange.kind, exchange.together, steps, int(correct),
+        int(_number(meta, "spec_num_proposed_drafts") or 0), tokens, squares,
+        _number(meta, "spec_accept_length"), int(counted or 0) if broken else None,
+        corruption_of(answer),
+    )  # fmt: skip
+
+
+def acceptance_of(counts: Iterable[DraftCount]) -> Acceptance:
+    """The acceptance length over at least one count."""
+    every = list(counts)
+    steps = sum(count.steps for count in every)
+    correct = sum(count.correct for count in every)
+    proposed = sum(count.proposed for count in every)
+    mean = correct / steps
+    variance = max(0.0, sum(count.squares for count in every) / steps - mean * mean)
+    # Steps that are all alike have no spread, yet tell no more than one step in n/3 could hide.
+    half = max(_Z * math.sqrt(variance / steps), 3 / steps)
+    most = max(mean, proposed / steps) or mean + half
+    return Acceptance(
+        steps, 1 + mean, 1 + max(0.0, mean - half), 1 + min(most, mean + half),
+        0 < proposed <= correct,
+    )  # fmt: skip
