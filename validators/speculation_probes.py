@@ -32,6 +32,10 @@ _WEAK = 1.5
 """Below this acceptance length no known ratio of verify to decode cost pays."""
 _WILD = 1.5
 """Requests whose acceptance differs by this factor speak of the text, not of the draft."""
+_MOST_TOGETHER = 256
+"""The collector sends no more at a time."""
+_DRAFTING = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "DFLASH", "DSPARK", "FROZEN_KV_MTP")
+"""Algorithms whose drafts come from a model."""
 _WITHOUT_MTP = ("gemma", "gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3")
 """Model types that have no prediction layer of their own that could draft."""
 _ACCEPT_LEN = re.compile(r"Decode batch.*accept len: ([\d.]+)(?:, accept rate: ([\d.]+))?")
@@ -44,7 +48,8 @@ def _observed(counts: list[DraftCount]) -> list[Observation]:
             "generate", "acceptance length", round(count.length, 4), Rung.EXECUTED,
             f"{count.name}#/meta_info/spec_correct_drafts_histogram",
             f"{count.correct} of {count.proposed} drafts accepted in {count.steps} verify steps",
-            window=f"{count.name}, text: {count.kind}",
+            window=f"{count.name}, text: {count.kind}"
+            + (f", {count.together} at a time" if count.together else ""),
         )
         for count in counts
     ]  # fmt: skip
@@ -90,59 +95,119 @@ def _draft_is_target(replica: Replica) -> bool:
 def speculative_acceptance(check: Check) -> Outcome:
     """Drafts are accepted: tokens a verify step, with a 95 % interval from your own requests.
 
+    Requests of one kind of text that were sent in the same number at a time are judged together.
+    The worst of them counts, on the profile's own text where it was sent, and is named with its
+    text, its number of requests at a time and its interval.
+
     Proven: the interval lies above 1.1 (executed). It is effective only when it also lies above
-    the floor or the break-even of the profile, on the profile's own text, with a draft that is
-    not the target itself: a target that drafts for itself accepts everything and gains nothing.
+    the floor or the break-even of the profile, on the profile's own text, at the profile's
+    concurrency, with a draft that is not the target itself: a target that drafts for itself
+    accepts everything and gains nothing.
 
     Refuted: the interval lies at or below 1.1 (executed), below the floor, or /server_info
     resolved `speculative_algorithm` to null. Such a server is healthy and its text is right.
     Without requests: three decode lines of the log or more, and none above 1.1.
 
     Open: fewer than 20 verify steps, an interval that holds 1.1 or the floor, one that ends
-    below 1.5 where no floor is stated (a weak draft), counters that contradict the tokens, or no
-    requests: averages of the log and of /server_info include the warm-up prompt, which is easy to
-    draft. Requests that disagree by half or more (n-gram drafts on repeated text) speak of the
-    text.
+    below 1.5 where no floor is stated (a weak draft), counters that contradict the tokens, text
+    that is no text (acceptance at its ceiling with one token over and over is as suspicious as
+    1.0), or no requests: averages of the log and of /server_info include the warm-up prompt,
+    which is easy to draft. Requests that disagree by half or more (n-gram drafts on repeated
+    text) speak of the text.
     """
-    counts = draft_counts(check.replica)
+    every = draft_counts(check.replica)
     off = _switched_off(check.replica)
-    if off is not None and not counts:
+    if off is not None and not every:
         return off
-    if not counts:
+    if not every:
         return _without_requests(check.replica)
+    counts, where = _worst(check, every)
     observations = _observed(counts)
-    conflicts = tuple(_conflicts(check.replica, counts))
+    conflicts = tuple(_conflicts(check.replica, every))
     seen = acceptance_of(counts)
     wild = _spread(check.replica, counts)
     foreign = sorted({count.kind for count in counts} - {"profile"})
     on_text = bool(wild or foreign)
-    if seen.steps < _ENOUGH:
+    doubt = _doubt(check, counts, seen)
+    if doubt:
+        why, remedy = doubt
         return inconclusive(
-            Rung.EXECUTED, f"acceptance length {seen}: fewer than {_ENOUGH} verify steps",
-            *observations, remedy="judge with --level 2, which sends enough",
-            conflicts=conflicts, depends_on_text=on_text,
-        )  # fmt: skip
-    broken = [count.name for count in counts if count.contradicted is not None]
-    if broken and seen.lower <= (_floor(check)[0] or _USEFUL):
-        return inconclusive(
-            Rung.EXECUTED, f"the counters of {broken[0]} contradict its tokens, which show {seen}",
-            *observations, remedy="use an engine version that counts accepted drafts right",
-            conflicts=conflicts, depends_on_text=on_text,
+            Rung.EXECUTED, why, *observations, remedy=remedy, conflicts=conflicts,
+            depends_on_text=on_text,
         )  # fmt: skip
     if seen.upper <= _USEFUL:
         return refuted(
-            Rung.EXECUTED, f"acceptance length {seen}: the drafts are useless", *observations,
-            remedy=_USELESS + _skipped(check.replica), conflicts=conflicts,
+            Rung.EXECUTED, f"acceptance length {seen}{where}: the drafts are useless",
+            *observations, remedy=_USELESS + _skipped(check.replica), conflicts=conflicts,
         )  # fmt: skip
     if seen.lower <= _USEFUL and not wild:
         return inconclusive(
-            Rung.EXECUTED, f"acceptance length {seen}: the interval holds {_USEFUL}",
+            Rung.EXECUTED, f"acceptance length {seen}{where}: the interval holds {_USEFUL}",
             *observations, remedy="judge with --level 2, which sends more",
             conflicts=conflicts, depends_on_text=on_text,
         )  # fmt: skip
     if wild:
-        return _of_the_text(check, counts, seen, wild, conflicts)
-    return _against_floor(check, seen, observations, conflicts, foreign)
+        return _of_the_text(check, counts, seen, f"{wild}{where}", conflicts)
+    return _against_floor(check, counts, where, observations, conflicts)
+
+
+def _worst(check: Check, every: list[DraftCount]) -> tuple[list[DraftCount], str]:
+    """The requests that decide, and in words which those are and what the others show."""
+    groups: dict[tuple[str, int | None], list[DraftCount]] = {}
+    for count in every:
+        groups.setdefault((count.kind, count.together), []).append(count)
+    enough = {k: g for k, g in groups.items() if sum(c.steps for c in g) >= _ENOUGH}
+    own = {k: g for k, g in enough.items() if k[0] == "profile"}
+    plain = {k: g for k, g in enough.items() if k[0] != "known-answer"}
+    pool = own or plain or enough
+    if not pool:
+        return every, ""
+    floor = _floor(check)[0] or _USEFUL
+
+    def badness(key: tuple[str, int | None]) -> tuple[bool, bool, float]:
+        seen = acceptance_of(pool[key])
+        return seen.upper > _USEFUL, seen.upper >= floor, seen.lower
+
+    worst = min(pool, key=badness)
+    others = [
+        f"{acceptance_of(group).mean:.2f}{_words(*key)}"
+        for key, group in enough.items()
+        if key != worst
+    ]
+    shown = f" (others: {', '.join(others)})" if others else ""
+    return pool[worst], f"{_words(*worst)}{shown}"
+
+
+def _words(kind: str, together: int | None) -> str:
+    """Which requests these are; empty where nothing is known of them."""
+    text = {"unknown": "", "profile": " on the profile's text"}.get(kind, f" on {kind} text")
+    if together is None:
+        return text
+    return f"{text}, one request at a time" if together == 1 else f"{text}, {together} at a time"
+
+
+def _doubt(
+    check: Check, counts: list[DraftCount], seen: Acceptance
+) -> tuple[str, str] | None:  # fmt: skip
+    """Why these figures say nothing, and what would help; None when they say something."""
+    if seen.steps < _ENOUGH:
+        text = f"acceptance length {seen}: fewer than {_ENOUGH} verify steps"
+        return text, "judge with --level 2, which sends enough"
+    corrupted = next((count for count in counts if count.corruption), None)
+    if corrupted is not None and seen.upper > _USEFUL:
+        high = "at its ceiling, " if seen.pinned else ""
+        return (
+            f"acceptance length {seen}: {high}of text that is none; {corrupted.name}: "
+            f"{corrupted.corruption}",
+            "mend what corrupts the output first (invariant output-not-corrupted)",
+        )
+    broken = [count.name for count in counts if count.contradicted is not None]
+    if broken and seen.lower <= (_floor(check)[0] or _USEFUL):
+        return (
+            f"the counters of {broken[0]} contradict its tokens, which show {seen}",
+            "use an engine version that counts accepted drafts right",
+        )
+    return None
 
 
 def _of_the_text(
@@ -188,12 +253,14 @@ def _floor(check: Check) -> tuple[float | None, str]:
 
 
 def _against_floor(
-    check: Check, seen: Acceptance, observations: list[Observation], conflicts: tuple[str, ...],
-    foreign: list[str],
+    check: Check, counts: list[DraftCount], where: str, observations: list[Observation],
+    conflicts: tuple[str, ...],
 ) -> Outcome:  # fmt: skip
     """Acceptance above 1.1, held against the floor or break-even of the profile."""
     floor, name = _floor(check)
-    text = f"acceptance length {seen}"
+    seen = acceptance_of(counts)
+    foreign = sorted({count.kind for count in counts} - {"profile"})
+    text = f"acceptance length {seen}{where}"
     if floor is None and seen.upper < _WEAK:
         return inconclusive(
             Rung.EXECUTED, f"{text}: a weak draft, and no floor or break-even is stated",
@@ -217,15 +284,29 @@ def _against_floor(
             depends_on_text=bool(foreign),
         )  # fmt: skip
     text += f": above {name} {floor:g}"
-    if _draft_is_target(check.replica):
-        text += "; the draft is the target itself, so accepting its own tokens gains nothing"
-    elif foreign:
-        text += f"; not shown to be effective: the text is {', '.join(foreign)}, not the profile's"
-    else:
+    lacking = _not_effective(check, foreign)
+    if not lacking:
         return proven(Rung.EFFECTIVE, text, *observations, conflicts=conflicts)
     return proven(
-        Rung.EXECUTED, text, *observations, depends_on_text=bool(foreign), conflicts=conflicts
-    )
+        Rung.EXECUTED, f"{text}; {lacking}", *observations, depends_on_text=bool(foreign),
+        conflicts=conflicts,
+    )  # fmt: skip
+
+
+def _not_effective(check: Check, foreign: list[str]) -> str:
+    """Why acceptance above the floor does not show a gain; empty when it does."""
+    if _draft_is_target(check.replica):
+        return "the draft is the target itself, so accepting its own tokens gains nothing"
+    if foreign:
+        return f"not shown to be effective: the text is {', '.join(foreign)}, not the profile's"
+    if check.deployment is None:
+        return ""
+    wanted = min(check.deployment.profile.workload.concurrency, _MOST_TOGETHER)
+    own = [c for c in draft_counts(check.replica) if c.kind == "profile"]
+    most = max((count.together or 1 for count in own), default=1)
+    if most >= wanted:
+        return ""
+    return f"not shown to be effective at {wanted} requests at a time (judge with --level 2)"
 
 
 def _spread(replica: Replica, counts: list[DraftCount]) -> str:
@@ -304,16 +385,35 @@ def _without_requests(replica: Replica) -> Outcome:
             )
     remedy = "send requests (leave out --passive)"
     if observations:
+        last = observations[-1]
         return inconclusive(
             Rung.EXECUTED,
-            f"no request counts drafts; {observations[-1].source} says {observations[-1].value}, "
-            "which includes warm-up text",
+            f"no request counts drafts; {last.source} says {last.value}, which includes warm-up "
+            f"text{_ceiling(replica, [value for _, value in lengths])}",
             *observations, remedy=remedy, depends_on_text=True,
         )  # fmt: skip
     known, algorithm = _algorithm(replica)
     if known:
+        text = f"the engine resolved {algorithm}{_without_path(replica, algorithm)}"
         return inconclusive(
-            Rung.RESOLVED, f"the engine resolved {algorithm}; no request shows what is accepted",
-            remedy=remedy,
-        )  # fmt: skip
+            Rung.RESOLVED, f"{text}; no request shows what is accepted", remedy=remedy
+        )
     return inconclusive(None, "no evidence of speculation", remedy=remedy)
+
+
+def _ceiling(replica: Replica, lengths: list[float]) -> str:
+    """Every line at the most that can be: as suspicious as 1; empty otherwise."""
+    info = replica.server_info or replica.server_info_startup or {}
+    most = info.get("speculative_num_draft_tokens")
+    if not isinstance(most, int) or len(lengths) < _LINES or min(lengths) < most - 0.005:
+        return ""
+    return f"; every decode line is at the ceiling of {most}, so look at the text"
+
+
+def _without_path(replica: Replica, algorithm: Any) -> str:
+    """That no path of a draft is resolved where a model drafts; empty otherwise."""
+    info = replica.server_info or replica.server_info_startup or {}
+    key = "speculative_draft_model_path"
+    if str(algorithm).upper() not in _DRAFTING or key not in info or info[key] is not None:
+        return ""
+    return f", with {key} null: it may draft with nothing"
