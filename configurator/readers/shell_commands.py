@@ -30,6 +30,7 @@ from configurator.readers.shell_processes import (
 from configurator.readers.shell_source import Source
 from configurator.readers.shell_state import Run, Shell, Value, Variable
 from configurator.readers.shell_tests import single_brackets
+from configurator.readers.shell_tokens import split_words
 from configurator.readers.shell_words import Words, join, names_engine
 from configurator.words import Invocation, Word
 
@@ -105,8 +106,9 @@ class Commands:
         ]
         self.shell.budget.elements(len(parts))
         found: list[Word] = []
-        for start, end in touching([*parts, *extra], source.text):
-            found += self.words.fields(start, end)
+        for part in touching([*parts, *extra], source.text):
+            for start, end in split_words(source.text, *part):  # `} {` is one word of the tree
+                found += self.words.fields(start, end)
         if not found:
             for child in prefix:
                 assign(self.words, child)

@@ -19,11 +19,13 @@ from configurator.readers.shell_quotes import (
 )
 from configurator.readers.shell_tokens import words_from
 
-_PLAIN = re.compile(r"[^\\'\"`$<>(;#\nc\[]+")
+_PLAIN = re.compile(r"[^\\'\"`$<>({};#\nc\[]+")
 _DELIMITER = re.compile(r"\w*", re.ASCII)
 _DESCRIPTOR = re.compile(r"(?:^|[\s;&|])(\d+)$")
 _COPROCESS = re.compile(r"coproc[ \t]+(?:[A-Za-z_]\w*[ \t]+(?=[{(]))?", re.ASCII)
-_BEFORE_COMMAND = re.compile(r"(?:^|[\n;&|({]|\b(?:then|do|else|if|while|until|!))[ \t]*$")
+_BEFORE_COMMAND = re.compile(
+    r"(?:^|[\n;&|({]|(?:^|\s)!|\b(?:then|do|else|elif|if|while|until))[ \t]*$"
+)
 _MAX_CONDITION = 4000
 """Characters of `[ ... ]`; a longer one is left to the grammar."""
 _MAX_SCANNED = 2_000_000
@@ -59,6 +61,8 @@ class _Mask:
         self.pending: list[tuple[int, DocumentStart]] = []
         self.documents: list[Document] = []
         self.scanned = 0
+        self.groups: list[bool] = []
+        """Open `{`, each with whether `!` stands before it."""
 
     def whole(self) -> str:
         """The masked text; empty when something in it is never closed."""
@@ -123,6 +127,8 @@ class _Mask:
             return self._hide(closing(text, at + 1, len(text), "`"))
         if char == "[" and self._condition():
             return True
+        if char in "{}":
+            return self._group(char)
         if char == "$" and pair[1:] in ("", *" \t\n;&|)"):
             return self._put("x")
         if pair in ("$#", "$$", '$"'):
@@ -142,6 +148,17 @@ class _Mask:
         if pair == "((" and self._at_word_start():
             return self._arithmetic()
         return self._keep(at + 1)
+
+    def _group(self, char: str) -> bool:
+        """The grammar knows `! ( ... )` only: write `! { ...; }` so."""
+        before = self.text[max(0, self.at - 40) : self.at]
+        if char == "}" and self.groups and re.search(r"[\n;&})]\s*$", before):
+            return self._put(")" if self.groups.pop() else "}")
+        if char == "{" and _BEFORE_COMMAND.search(before):
+            negated = bool(re.search(r"!\s+$", before))
+            self.groups.append(negated)
+            return self._put("(" if negated else "{")
+        return self._keep(self.at + 1)
 
     def _condition(self) -> bool:
         """Hide what stands in `[ ... ]` or `[[ ... ]]`."""

@@ -71,6 +71,9 @@ _STATEMENTS = [
     "case a in a) s 1 ;;& b) s 2 ;; a) s 4;; esac",
     "if [ a \\< b ]; then s 1; else s 2; fi; [ b '>' a ] && s 3; [ ! \\( 1 = 2 \\) -a x ] && s 4",
     "(((1))) && s 1; if (( (((3)) > 2) )); then s 2; fi; for ((i=0;i<((2));i++)); do s $i; done",
+    "! { true; } || s 5; if ! { true && false; }; then s 1; fi; f() { s 4; }; f",
+    "! { { false; }; } && s 6; { s 7; { s 8; }; }",
+    "s {a,b} } { x{y}z a{b ] [[ a; echo }; s end",
     "X=$(case a in a) echo b;; esac); s x",
     "if [[ a == a &&\n b == b ]]; then s 1; fi; [ 1 -eq 1 \\\n ] && s 2; [[ a == ']]' ]] || s f",
 ]
