@@ -119,6 +119,8 @@ def judge(
 ) -> Judgement:
     """Judge every expectation, and every invariant whether or not it was asked for.
 
+    An invariant that has no place in what runs is left out unless it was asked for.
+
     With `whole`, a replica of the deployment without evidence leaves everything open; without, the
     replicas that were looked at are judged alone, and the others only named.
 
@@ -130,7 +132,8 @@ def judge(
         raise ConfiguratorError.single(
             "COL001", f"{evidence.directory} holds evidence of no server", "collect it again"
         )
-    wanted = _with_invariants(expectations, validators.probes)
+    asked = list(expectations)
+    wanted = _with_invariants(asked, validators.probes)
     catalogues = {r.index: _catalogue(r.version) for r in evidence.replicas}
     unseen = _unseen(evidence, deployment)
     verdicts: list[Verdict] = []
@@ -148,7 +151,12 @@ def judge(
             outcomes |= dict.fromkeys(unseen, _UNSEEN)
         verdicts.append(_verdict(expectation, probe, outcomes))
     states = {replica.index: replica.state for replica in evidence.replicas}
-    return Judgement(states, tuple(_without_simulated(verdicts, wanted)), crashed, unseen)
+    shown = [
+        verdict
+        for verdict, expectation in zip(_without_simulated(verdicts, wanted), wanted, strict=True)
+        if verdict.answer is not Answer.NOT_APPLICABLE or expectation in asked
+    ]
+    return Judgement(states, tuple(shown), crashed, unseen)
 
 
 _UNSEEN = inconclusive(

@@ -52,10 +52,38 @@ _CAUSES = (
         "run `configurator validate`: this engine version does not take that argument",
     ),
     (
+        re.compile(r"Could not load any common_ops library"),
+        "install a build of sglang-kernel that has this GPU's compute capability and fits the "
+        "installed torch; no model needs to be loaded to try it: python -c 'import sgl_kernel'",
+    ),
+    (
+        re.compile(r"no kernel image is available"),
+        "a kernel was not built for this GPU: use a build for its compute capability, and GPUs "
+        "that are all alike (nvidia-smi --query-gpu=name,compute_cap --format=csv)",
+    ),
+    (
+        re.compile(r"connect \[?127\.0\.0\.1\]?(?::\d+)?:? Connection refused"),
+        "a rank of another host was looked for on the loopback: set GLOO_SOCKET_IFNAME and "
+        "NCCL_SOCKET_IFNAME on every host to its interface on the network between them",
+    ),
+    (
         re.compile(r"enable-nvidia-megakernel cannot run this setup"),
         "change what the listed reasons name, or leave out nvidia-megakernel",
     ),
 )
+_MET = "Init torch distributed ends"
+_APART = (
+    (
+        re.compile(r"connect \[?127\.0\.0\.1\]?(?::\d+)?:? Connection refused"),
+        next(text for pattern, text in _CAUSES if "127" in pattern.pattern),
+    ),
+    (
+        re.compile(r"CustomAllreduce is disabled because this process group spans across nodes"),
+        "the ranks wait for each other on an address that the other host cannot reach: set "
+        "SGLANG_HOST_IP on every host to its own address on the network between them",
+    ),
+)
+"""Lines after which ranks of several hosts that do not find each other say nothing more."""
 # A stop by SIGTERM (-15) is somebody's wish; every other end of a rank is a death.
 _FATAL = re.compile(
     r"hit an exception|crashed with exit code (?!-15\b|0\b)|Received sigquit from a child process"
@@ -103,6 +131,8 @@ def server_state(
     if death is not None:
         reason, number = death
         remedy = next((text for pattern, text in _CAUSES if pattern.search(reason)), "")
+        apart = _ranks_apart(lines)
+        remedy = remedy or (apart[1] if apart else "")
         return ServerState(
             "failed", phase, reason, remedy or "mend the cause; the end of the log has more",
             f"server.log:{number}" if number else "",
@@ -119,6 +149,12 @@ def server_state(
             "unreachable", phase, error or "no page of it could be read",
             "check the address, the port and the key, and that the process runs", where,
         )  # fmt: skip
+    apart = None if answered else _ranks_apart(lines)
+    if apart is not None:
+        line, remedy = apart
+        reason = f"the ranks have not met ({_MET!r} is missing) since: {line.text.strip()}"
+        phase = phase or "initializing distributed"
+        return ServerState("starting", phase, reason, remedy, f"server.log:{line.number}")
     remedy = _WAITING.get(phase, "wait longer (startup.timeout_s), and look at the log")
     reason = f"not ready; the log ends in the phase {phase}" if phase else error or "not ready"
     return ServerState("starting", phase, reason, remedy, where)
@@ -142,6 +178,17 @@ def _phase(lines: Sequence[LogLine]) -> tuple[str, str]:
             if mark in line.text and "server_args=" not in line.text:
                 return phase, f"server.log:{line.number}"
     return "", ""
+
+
+def _ranks_apart(lines: Sequence[LogLine]) -> tuple[LogLine, str] | None:
+    """The line at which ranks of several hosts wait for each other, and what lets them meet."""
+    for line in reversed(lines):
+        if _MET in line.text or "Load weight begin" in line.text:
+            return None
+        for pattern, remedy in _APART:
+            if pattern.search(line.text):
+                return line, remedy
+    return None
 
 
 def _death(lines: Sequence[LogLine], *, answered: bool) -> tuple[str, int] | None:

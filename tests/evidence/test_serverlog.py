@@ -188,3 +188,68 @@ def test_a_port_that_is_taken_is_the_cause_although_the_log_says_ready() -> None
     assert (found.state, found.locator) == ("failed", "server.log:1")
     assert found.reason == f"{taken}address already in use"
     assert "another process listens on that port" in found.remedy
+
+
+SPANS = (
+    "[2026-01-01 00:00:02] CustomAllreduce is disabled because this process group spans across "
+    "nodes."
+)
+BEGUN = "[2026-01-01 00:00:01] Init torch distributed begin.\n" + SPANS
+LOOPBACK = "[2026-01-01 00:00:02] gloo: connect 127.0.0.1: Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("log", "line", "variable"),
+    [
+        (BEGUN, 2, "SGLANG_HOST_IP"),
+        (SPANS, 1, "SGLANG_HOST_IP"),
+        (BEGUN + "\n[2026-01-01 00:00:09] waiting", 2, "SGLANG_HOST_IP"),
+        (LOOPBACK, 1, "GLOO_SOCKET_IFNAME"),
+        (BEGUN.replace(SPANS, LOOPBACK), 2, "GLOO_SOCKET_IFNAME"),
+    ],
+)
+def test_ranks_that_do_not_find_each_other(log: str, line: int, variable: str) -> None:
+    found = state(log)
+    assert (found.state, found.phase) == ("starting", "initializing distributed")
+    assert found.locator == f"server.log:{line}"
+    assert "the ranks have not met" in found.reason
+    assert variable in found.remedy
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        BEGUN + "\n[2026-01-01 00:00:03] Init torch distributed ends. elapsed=2 s",
+        BEGUN + "\n[2026-01-01 00:00:03] Load weight begin. avail mem=90 GB",
+        "[2026-01-01 00:00:02] Init torch distributed begin.",
+        "[2026-01-01 00:00:02] connect 192.0.2.7:5000: Connection refused",
+        "[2026-01-01 00:00:02] HTTPConnectionPool(host='127.0.0.1'): Connection refused",
+    ],
+)
+def test_ranks_that_met_or_may_still_meet(log: str) -> None:
+    found = state(log)
+    assert found.state == "starting"
+    assert "the ranks have not met" not in found.reason
+    assert "SGLANG_HOST_IP" not in found.remedy
+
+
+def test_a_watchdog_that_ends_the_wait_gets_the_same_remedy() -> None:
+    fatal = "[2026-01-01 00:05:00] Received sigquit from a child process."
+    found = state(f"{BEGUN}\n{fatal}")
+    assert found.state == "failed"
+    assert "SGLANG_HOST_IP" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        ("ImportError: [sgl_kernel] CRITICAL: Could not load any common_ops library!", "sgl_ker"),
+        ("RuntimeError: CUDA error: no kernel image is available for execution", "all alike"),
+        ("RuntimeError: connect [127.0.0.1]:41001: Connection refused", "GLOO_SOCKET_IFNAME"),
+    ],
+)
+def test_kernels_and_networks_that_end_a_start(error: str, remedy: str) -> None:
+    trace = f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n{error}'
+    found = state(trace)
+    assert (found.state, found.reason) == ("failed", error)
+    assert remedy in found.remedy
