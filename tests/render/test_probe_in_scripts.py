@@ -276,7 +276,7 @@ def test_the_report_reaches_the_verdicts(
 @pytest.mark.parametrize(
     ("hooks", "why"),
     [
-        (None, "the engine did not load the plugin; let it read PYTHONPATH"),
+        (None, "the engine did not load the plugin; what starts it must keep PYTHONPATH and SG"),
         ({"error": None}, "the plugin was loaded and made none"),
     ],
 )

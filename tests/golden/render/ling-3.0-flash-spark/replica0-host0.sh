@@ -284,7 +284,7 @@ why_no_report() {
   elif [[ -f ${hooks[0]} ]]; then
     echo "the plugin was loaded and made none; ${hooks[0]} says what it could not hook into, the log why it failed"
   else
-    echo "the engine did not load the plugin; let it read PYTHONPATH (no python3 -I or -E, no wrapper that sets it)"
+    echo "the engine did not load the plugin; what starts it must keep PYTHONPATH and SGLANG_PLUGINS (no python3 -I or -E)"
   fi
 }
 
