@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Source = Literal[
-    "server_info", "log", "metrics", "generate", "report", "trace", "environment", "process"
+    "server_info",
+    "log",
+    "metrics",
+    "generate",
+    "report",
+    "trace",
+    "environment",
+    "process",
+    "host",
 ]
 
 

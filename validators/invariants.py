@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from configurator import (
     refuted,
 )
 
+_UNKNOWN = re.compile(r"Unknown vLLM environment variable detected: (\w+)")
 _SIMULATED = "SGLANG_SIMULATE_ACC"
 _READ_ELSEWHERE = {"SGLANG_RUN_ID", "SGLANG_USE_CPU_ENGINE", "SGLANG_CPU_OMP_THREADS_BIND"}
 """Variables that the engine reads although its registry does not declare them."""
@@ -103,7 +105,7 @@ def no_undeclared_environment(check: Check) -> Outcome:
 
     Refuted: one is not. The engine ignores it without a word, so what it was to switch on is off;
     SGLANG_ENABLE_FP8_LM_HEAD is of this kind in every released version. So is one that the engine
-    has given up and only warns of.
+    has given up and only warns of, and one that the log of vLLM calls unknown.
 
     Open: neither environment nor report is known, or there is only the environment and no
     catalogue of the version.
@@ -127,6 +129,7 @@ def no_undeclared_environment(check: Check) -> Outcome:
         for name, locator in sorted(names.items())
         if not _is_read(name, check)
     ]
+    unknown += _called_unknown(check.replica)
     if unknown:
         shown = ", ".join(observation.subject for observation in unknown)
         version = check.replica.version or "of this version"
@@ -143,6 +146,17 @@ def no_undeclared_environment(check: Check) -> Outcome:
             Rung.REQUESTED, text, *sources, remedy="give the in-engine report (--reports)"
         )
     return proven(Rung.RESOLVED, "every SGLANG_ variable is one that the engine reads", *sources)
+
+
+def _called_unknown(replica: Replica) -> Iterator[Observation]:
+    """Variables that the engine's own log calls unknown, each once."""
+    told: set[str] = set()
+    for line in replica.log or ():
+        found = _UNKNOWN.search(line.text)
+        if found and found[1] not in told:
+            told.add(found[1])
+            locator = f"server.log:{line.number}"
+            yield Observation("log", found[1], "ignored by the engine", Rung.RESOLVED, locator)
 
 
 def _is_read(name: str, check: Check) -> bool:

@@ -37,6 +37,9 @@ _LINES = (
     ("triton", Rung.BUILT, re.compile(r"Fp8MoEMethod has no .* path; using triton")),
 )
 """Log lines that show a runner, and how high they reach."""
+_CHOSEN = re.compile(r"Using '([^']+)' \w+ MoE backend out of potential backends")
+"""vLLM names its choice in quotes, and then every candidate: only the quoted word counts."""
+_OVERRIDDEN = re.compile(r"enabling (\w+?)(_kernels?)? MOE kernel", re.I)
 _REMEDY = (
     "check which expert layers the checkpoint quantizes: unquantized ones fall back to triton "
     "without a word"
@@ -56,7 +59,8 @@ def moe_runner(check: Check) -> Outcome:
     in a trace, or the log says that it ran (executed).
 
     Refuted: a layer of the target was built with another, which is named; a trace has the kernels
-    of another runner alone; or /server_info resolved another than the wish (resolved).
+    of another runner alone; or /server_info resolved another than the wish, or the log says that
+    the engine takes another by itself (resolved).
 
     A draft whose layers were built with another is named as a conflict and refutes nothing: its
     experts are often not quantized, and the engine then gives it Triton.
@@ -91,6 +95,18 @@ def moe_runner(check: Check) -> Outcome:
         ]
         if texts:
             return proven(rung, "; ".join(dict.fromkeys(texts)), *observations, conflicts=conflicts)
+    return _resolved_only(replica, wish, echo)
+
+
+def _resolved_only(replica: Replica, wish: str, echo: Observation | None) -> Outcome:
+    """What the engine resolved, where nothing shows what was built or ran."""
+    overridden = _overridden(replica, wish)
+    if overridden is not None:
+        return refuted(
+            Rung.RESOLVED, f"the log says {overridden.value!r}: another runner replaced {wish}",
+            overridden, *([echo] if echo else []),
+            remedy="use an engine version that keeps the choice, or ask for the runner it takes",
+        )  # fmt: skip
     if echo is None:
         return inconclusive(None, "nothing shows the MoE runner", remedy=_GIVE)
     resolved = str(echo.value).lower()
@@ -176,7 +192,24 @@ def _traced(replica: Replica) -> Iterator[_Fact]:
             yield seen, runner, text
 
 
+def _overridden(replica: Replica, wish: str) -> Observation | None:
+    """The line in which the engine says that it takes another runner by itself."""
+    for line in replica.log or ():
+        found = _OVERRIDDEN.search(line.text)
+        if found and wish not in (found[1].lower(), f"{found[1]}_kernel".lower()):
+            locator = f"server.log:{line.number}"
+            return Observation("log", "MoE runner", found[0], Rung.RESOLVED, locator)
+    return None
+
+
 def _logged(replica: Replica) -> Iterator[_Fact]:
+    for line in replica.log or ():
+        chosen = _CHOSEN.search(line.text)
+        if chosen:
+            text, runner = f"the log says {chosen[0][:50]!r}", chosen[1].lower()
+            locator = f"server.log:{line.number}"
+            yield Observation("log", "MoE runner", runner, Rung.BUILT, locator), runner, text
+            break
     for runner, rung, shape in _LINES:
         for line in replica.log or ():
             found = shape.search(line.text)

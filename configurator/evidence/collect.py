@@ -620,9 +620,11 @@ def usable_url(url: str) -> str:
 def host_facts(targets: Iterable[str], pids: Iterable[int]) -> dict[str, Any]:
     """What this host is, as it says so, where an engine of `targets` runs on it; else empty."""
     local = any(urllib.parse.urlsplit(url).hostname in LOOPBACK for url in targets)
-    if not local and not any(Path(f"/proc/{pid}").is_dir() for pid in pids):
+    process = any(Path(f"/proc/{pid}").is_dir() for pid in pids)
+    if not local and not process:
         return {}
-    facts: dict[str, Any] = {}
+    # A port of the loopback may be forwarded to another host; a process may not.
+    facts: dict[str, Any] = {"engine_seen": process}
     try:
         done = subprocess.run(NVIDIA_SMI, capture_output=True, timeout=20, check=False,
                               stdin=subprocess.DEVNULL)  # fmt: skip

@@ -36,6 +36,8 @@ class Host:
     memory_gib: float | None = None
     """Of the system, in all; on unified memory the GPU's too."""
     available_gib: float | None = None
+    engine_seen: bool = False
+    """The engine's process was seen here; a port may be forwarded to another machine."""
 
 
 def parse_gpus(lines: Iterable[str]) -> tuple[Gpu, ...]:
@@ -60,7 +62,8 @@ def host_of(data: Any) -> Host | None:
     lines = data.get("gpus")
     gpus = parse_gpus(map(str, lines)) if isinstance(lines, list) else ()
     memory, available = _gib(data.get("memory_kib")), _gib(data.get("memory_available_kib"))
-    return Host(gpus, memory, available) if gpus or memory else None
+    seen = data.get("engine_seen") is True
+    return Host(gpus, memory, available, seen) if gpus or memory else None
 
 
 def _gib(kib: Any) -> float | None:

@@ -258,9 +258,12 @@ def test_facts_of_the_host_beside_the_engine(
     host = collect({0: stub.url}, tmp_path / "out")["host"]
     assert host["gpus"] == ["NVIDIA GB10, [N/A], 12.1, 580.95"]
     assert 0 < host["memory_available_kib"] < host["memory_kib"]
+    assert host["engine_seen"] is False
     assert module.host_facts(["http://192.0.2.1:30000"], []) == {}
     monkeypatch.setattr(module, "NVIDIA_SMI", (str(tmp_path / "none"),))
-    assert set(module.host_facts([], [os.getpid()])) == {"memory_kib", "memory_available_kib"}
+    beside = module.host_facts([], [os.getpid()])
+    assert set(beside) == {"engine_seen", "memory_kib", "memory_available_kib"}
+    assert beside["engine_seen"] is True
 
 
 def test_level_2_keeps_the_concurrency_of_the_profile(stub: Stub, tmp_path: Path) -> None:

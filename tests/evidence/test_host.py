@@ -24,11 +24,11 @@ def test_gpus_whose_memory_is_not_told() -> None:
 def test_a_host_of_a_manifest() -> None:
     host = host_of(
         {"gpus": ["NVIDIA GB10, [N/A], 12.1, 580.95"], "memory_kib": 125_829_120,
-         "memory_available_kib": 1_048_576}
+         "memory_available_kib": 1_048_576, "engine_seen": True}
     )  # fmt: skip
     assert host is not None
     assert [gpu.product for gpu in host.gpus] == ["NVIDIA GB10"]
-    assert (host.memory_gib, host.available_gib) == (120, 1)
+    assert (host.memory_gib, host.available_gib, host.engine_seen) == (120, 1, True)
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"gpus": 3, "memory_kib": "much"}, {"gpus": []}])

@@ -165,10 +165,15 @@ def test_output(validators: Validators, exchange: Exchange, answer: str) -> None
 def test_no_probe_needs_any_evidence(validators: Validators) -> None:
     """Silence is never a crash, and never a proof or a refutation."""
     values = {"N": "4", "NAME": "triton"}
+    of_the_host = ("gpus-alike", "gpu-memory-whole")
     for name, probe in validators.probes.items():
         value = values.get(probe.takes or "", "")
         for state in ("starting", "unreachable"):
             outcome = judged(validators, f"{name}={value}", state=state)
+            if name in of_the_host:
+                # A host that nobody looked at is no doubt of the launch.
+                assert str(outcome.answer) == "NOT_APPLICABLE", name
+                continue
             assert str(outcome.answer) == "INCONCLUSIVE", name
             assert outcome.remedy, name
 

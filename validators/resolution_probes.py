@@ -1,0 +1,167 @@
+"""Probes of what the engine made of the wish: the KV pool, and the model that drafts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from configurator import (
+    Check,
+    Observation,
+    Outcome,
+    Rung,
+    inconclusive,
+    not_applicable,
+    probe,
+    proven,
+    refuted,
+    why_no_report,
+)
+
+_OF_A_MODEL = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "DFLASH", "DSPARK", "FROZEN_KV_MTP")
+"""Algorithms whose drafts come from a model."""
+_SKIPPED = re.compile(r"(\S+) not found in params_dict, skip")
+
+
+def _info(check: Check) -> dict[str, Any]:
+    return check.replica.server_info or check.replica.server_info_startup or {}
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+@probe("context-fits-kv-pool", kind="invariant", takes="N", proof_rung="built")
+def context_fits_kv_pool(check: Check) -> Outcome:
+    """The longest sequence that is promised fits into the KV pool that was allocated.
+
+    Promised is N, or `workload.context` of the profile, or else the `context_length` that the
+    engine was started with.
+
+    Proven: `max_total_num_tokens` of /server_info, which is what was allocated, is as large
+    (built).
+
+    Refuted: it is smaller. The server starts, is healthy, and refuses longer requests although its
+    context length allows them.
+
+    Open: /server_info, which has the size of the pool, is not known. Not applicable where no
+    length is promised.
+    """
+    promised, by = _promised(check)
+    if promised is None and not _info(check):
+        return inconclusive(None, "/server_info is not known", remedy="keep it with the evidence")
+    if promised is None:
+        return not_applicable("no context length is promised")
+    pool = _count(_info(check).get("max_total_num_tokens"))
+    if pool is None:
+        text = f"{by} promises {promised:,} tokens; the size of the KV pool is not known"
+        return inconclusive(None, text, remedy="keep /server_info with the evidence")
+    seen = Observation(
+        "server_info", "max_total_num_tokens", pool, Rung.BUILT,
+        "server_info.json#/max_total_num_tokens",
+    )  # fmt: skip
+    if pool < promised:
+        return refuted(
+            Rung.BUILT, f"the KV pool holds {pool:,} tokens; {by} promises {promised:,}", seen,
+            remedy=f"promise at most {pool}, or make room: more GPUs, an FP8 KV cache, a higher "
+            "memory.mem_fraction_static",
+        )  # fmt: skip
+    times = pool // promised
+    text = f"the KV pool holds {pool:,} tokens, {times} times the {promised:,} that {by} promises"
+    return proven(Rung.BUILT, text, seen)
+
+
+def _promised(check: Check) -> tuple[int | None, str]:
+    if check.expectation.value:
+        return int(check.expectation.value), "the expectation"
+    context = check.deployment.profile.workload.context if check.deployment else None
+    if context is not None:
+        return context, "workload.context"
+    return _count(_info(check).get("context_length")), "--context-length"
+
+
+@probe("draft-model", takes="NAME", proof_rung="built")
+def draft_model(check: Check) -> Outcome:
+    """A model that drafts was loaded, NAME being the last part of its path.
+
+    Proven: the in-engine report lists it (built). That says nothing of its worth: see
+    speculative-acceptance.
+
+    Refuted: the report lists another, or /server_info resolved `speculative_algorithm` to null.
+
+    Open: /server_info has a path, which is an echo of the wish; or it has none although the
+    algorithm drafts with a model, as with an architecture that the engine does not find a draft
+    for by itself. Not applicable to algorithms without one (NGRAM).
+    """
+    info = _info(check)
+    algorithm = info.get("speculative_algorithm", "")
+    pointer = "server_info.json#/speculative_draft_model_path"
+    if algorithm is None:
+        off = Observation(
+            "server_info", "speculative_algorithm", None, Rung.RESOLVED,
+            "server_info.json#/speculative_algorithm", absence_meaningful=True,
+        )  # fmt: skip
+        text = "the engine resolved speculative_algorithm to null: it does not speculate"
+        return refuted(
+            Rung.RESOLVED, text, off, remedy="start it with --speculative-algorithm"
+        )  # fmt: skip
+    built = [(report, draft) for report in check.replica.reports for draft in report.drafts]
+    if built:
+        return _of_reports(check)
+    if algorithm and str(algorithm).upper() not in _OF_A_MODEL:
+        return not_applicable(f"{algorithm} drafts without a model")
+    path = info.get("speculative_draft_model_path")
+    if path is None and "speculative_draft_model_path" in info:
+        seen = Observation(
+            "server_info", "speculative_draft_model_path", None, Rung.RESOLVED, pointer,
+            absence_meaningful=True,
+        )  # fmt: skip
+        return inconclusive(
+            Rung.RESOLVED, f"{algorithm} is resolved, but speculative_draft_model_path is null: "
+            "this engine version found no draft for the architecture by itself", seen,
+            remedy="give --speculative-draft-model-path (for a draft in the same checkpoint the "
+            "path of the target), and measure acceptance",
+        )  # fmt: skip
+    if path is None:
+        text = f"nothing shows a draft model{why_no_report(check.replica)}"
+        return inconclusive(None, text, remedy=_GIVE)
+    seen = Observation(
+        "server_info", "speculative_draft_model_path", path, Rung.RESOLVED, pointer
+    )  # fmt: skip
+    text = f"/server_info says {path}: an echo of the wish{why_no_report(check.replica)}"
+    return inconclusive(Rung.RESOLVED, text, seen, remedy=_GIVE)
+
+
+_GIVE = "run with the in-engine report (evidence.instrument: standard), and measure acceptance"
+
+
+def _of_reports(check: Check) -> Outcome:
+    wish = check.expectation.value
+    observations, wrong = [], []
+    for report in check.replica.reports:
+        for draft in report.drafts:
+            name = draft.path.rstrip("/").rpartition("/")[2]
+            shown = f"{draft.model_class} of {name}" if name else draft.model_class
+            seen = Observation(
+                "report", "draft model", shown, Rung.BUILT, report.file, rank=report.rank
+            )
+            observations.append(seen)
+            if wish and name and name != wish:
+                wrong.append((seen, name))
+    conflicts = tuple(_skipped(check))
+    if wrong:
+        return refuted(
+            Rung.BUILT, f"the draft is {wrong[0][1]}, not {wish}", *(seen for seen, _ in wrong),
+            remedy=f"set --speculative-draft-model-path to {wish}", conflicts=conflicts,
+        )  # fmt: skip
+    text = f"a draft was loaded: {observations[0].value}"
+    return proven(Rung.BUILT, text, *observations, conflicts=conflicts)
+
+
+def _skipped(check: Check) -> list[str]:
+    """The first weight that the loader passed over: the draft starts without it all the same."""
+    for line in check.replica.log or ():
+        found = _SKIPPED.search(line.text)
+        if found:
+            return [f"server.log:{line.number} says that {found[1]} was not loaded"]
+    return []
