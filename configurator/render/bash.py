@@ -118,6 +118,8 @@ def _shared(deployment: Deployment) -> dict[str, Any]:
         "ranks": deployment.hosts_per_replica,
         "hosts": deployment.hosts,
         "requirements": _requirements(deployment),
+        "probe": {"folder": PROBE, "reports": REPORTS, "group": GROUP, "module": MODULE},
+        "report_required": profile.evidence.require_report,
     }
 
 
@@ -136,26 +138,13 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
     local = "127.0.0.1" if host in _ANY_ADDRESS else host
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
     checkpoints = _checkpoints(deployment)
-    probed = instrumented(deployment)
-    checks = {
-        "profile": True,
-        "engine": True,
-        "packages": bool(packages),
-        "plugins": probed,
-        "gpu": hardware.product is not None,
-        "memory": profile.memory.min_available_gib is not None,
-        "port": process.rank == 0,
-        "model": bool(checkpoints),
-    }
     return {
         "process": process,
         "lines": list(_lines(deployment, process, secrets)),
         "secrets": list(secrets.values()),
         "addresses": list(_addresses(process)),
         "env": list(_variables(deployment, process)),
-        "checks": [name for name, wanted in checks.items() if wanted],
-        "probe": {"folder": PROBE, "reports": REPORTS, "group": GROUP, "module": MODULE},
-        "report_required": deployment.profile.evidence.require_report,
+        "checks": list(_checks(deployment, process, packages, checkpoints)),
         "engine_version": deployment.engine.version,
         "engine_released": deployment.engine.released,
         "product": hardware.product,
@@ -167,6 +156,23 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "url_host": f"[{local}]" if ":" in local else local,
         "timeout_s": profile.startup.timeout_s,
     }
+
+
+def _checks(
+    deployment: Deployment, process: Process, packages: list[str], checkpoints: list[str]
+) -> Iterator[str]:
+    """What preflight looks at, in this order."""
+    checks = {
+        "profile": True,
+        "engine": True,
+        "packages": bool(packages),
+        "plugins": instrumented(deployment),
+        "gpu": deployment.hardware.product is not None,
+        "memory": deployment.profile.memory.min_available_gib is not None,
+        "port": process.rank == 0,
+        "model": bool(checkpoints),
+    }
+    return (name for name, wanted in checks.items() if wanted)
 
 
 def _checkpoints(deployment: Deployment) -> list[str]:
