@@ -224,6 +224,8 @@ def _profile_arguments(check: Check) -> dict[str, Any]:
     }
 
 
+_RENAMED_PARSERS = {"qwen25": "qwen", "glm45": "glm"}
+"""Tool-call parsers that the engine takes under an old name, of the same class."""
 _SHORT = {
     "tp": "tp_size", "dp": "dp_size", "pp": "pp_size", "ep": "ep_size", "model": "model_path",
     "tensor_parallel_size": "tp_size", "data_parallel_size": "dp_size",
@@ -252,6 +254,8 @@ def _same(wanted: Any, resolved: Any, key: str, info: dict[str, Any]) -> bool:
         return True
     if key == "speculative_algorithm" and str(wanted).upper() == "NEXTN":
         return str(resolved).upper() in ("EAGLE", "FROZEN_KV_MTP")
+    if key.endswith("_call_parser") and _RENAMED_PARSERS.get(str(wanted)) == resolved:
+        return True
     if key == "attention_backend":
         phases = [info.get(f"{phase}_attention_backend") for phase in ("prefill", "decode")]
         return any(phases) and all(_equal(wanted, phase) for phase in phases if phase)

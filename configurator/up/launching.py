@@ -13,9 +13,8 @@ from pathlib import Path
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
 from configurator.evidence.collect import find_secrets, redact_json
-from configurator.inengine.bundle import MODULE
 from configurator.render.bash import script_name
-from configurator.render.instrument import ALLOWED, joined
+from configurator.render.instrument import joined
 from configurator.schema.profile import SecretRef
 from configurator.up import proc
 from configurator.up.lock import Group, RunLock
@@ -149,8 +148,7 @@ _LOCAL = {"all": "127.0.0.1"}
 
 def _with_probe(extra: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
     """What the in-engine probe changes in an environment."""
-    asked = {**extra, ALLOWED: MODULE} if extra else {}
-    values = {name: joined(name, value, env.get(name)) for name, value in asked.items()}
+    values = {name: joined(name, value, env.get(name)) for name, value in extra.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -13,9 +13,10 @@ from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
 from configurator.evidence.read import read_evidence
-from configurator.inengine.bundle import DIRECTORY, REQUIRED, write_bundle
+from configurator.inengine.bundle import write_bundle
 from configurator.judge import Judgement
 from configurator.loader import Validators
+from configurator.render.instrument import probe_variables
 from configurator.report.json_report import judgement as as_json
 from configurator.report.terminal import print_judgement
 from configurator.up import dropping
@@ -170,17 +171,17 @@ class Session:
 
     def _instrument(self) -> dict[int, dict[str, str]]:
         """Variables of the in-engine probe for every replica; none where it is not wanted."""
-        wanted = self.deployment.profile.evidence
-        if wanted.instrument != "standard":
-            return {}
-        write_bundle(self.report.bundle)
-        found = {}
-        for replica in {process.replica for process in self.deployment.processes}:
-            found[replica] = {
-                "PYTHONPATH": str(self.report.bundle),
-                DIRECTORY: str(self.report.reports(replica)),
-                **({REQUIRED: "1"} if wanted.require_report else {}),
-            }
+        bundle = str(self.report.bundle)
+        found = {
+            process.replica: probe_variables(
+                self.deployment, bundle, str(self.report.reports(process.replica))
+            )
+            for process in self.deployment.processes
+            if process.role == "engine"
+        }
+        found = {replica: variables for replica, variables in found.items() if variables}
+        if found:
+            write_bundle(self.report.bundle)
         return found
 
     def _preflight(self, commands: tuple[Command, ...], instrumented: bool) -> None:
