@@ -36,7 +36,7 @@ def log(*texts: str) -> tuple[LogLine, ...]:
 
 def spoken(
     histogram: list[int], *, name: str = "001.json", kind: str = "profile", width: int = 4,
-    **meta: Any,
+    together: int | None = None, tokens: list[int] | None = None, **meta: Any,
 ) -> Exchange:  # fmt: skip
     """A response that accepted drafts as the histogram says."""
     steps, correct = sum(histogram), sum(i * n for i, n in enumerate(histogram))
@@ -49,5 +49,21 @@ def spoken(
         "spec_correct_drafts_histogram": histogram,
         **meta,
     }
-    body = {"text": "words", "output_ids": list(range(40)), "meta_info": counters}
-    return Exchange(name, "/generate", 200, None, body, kind)  # type: ignore[arg-type]
+    body = {"text": "words", "output_ids": tokens or list(range(40)), "meta_info": counters}
+    return Exchange(name, "/generate", 200, None, body, kind, together)  # type: ignore[arg-type]
+
+
+def answered(
+    name: str, prompt: str, tokens: list[int] | None, *, text: str = "words", kind: str = "easy",
+    temperature: float = 0, limit: int = 64, together: int | None = 1,
+) -> Exchange:  # fmt: skip
+    """A request with its answer, greedy unless a temperature is given."""
+    request = {
+        "text": prompt,
+        "sampling_params": {"temperature": temperature, "max_new_tokens": limit},
+    }
+    meta = {"completion_tokens": len(tokens or [])}
+    body: dict[str, Any] = {"text": text, "meta_info": meta}
+    if tokens is not None:
+        body["output_ids"] = tokens
+    return Exchange(name, "/generate", 200, request, body, kind, together)  # type: ignore[arg-type]

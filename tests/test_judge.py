@@ -97,6 +97,20 @@ def test_invariants_are_judged_unasked_and_once() -> None:
     assert [(v.mechanism, v.kind) for v in asked.verdicts] == [("holds", "invariant")]
 
 
+@probe("nowhere", kind="invariant")
+def nowhere(check: Check) -> Outcome:
+    """An invariant that has no place in what runs."""
+    return not_applicable("no place for it")
+
+
+def test_an_invariant_that_has_no_place_is_shown_only_when_asked_for() -> None:
+    both = Validators({}, {"holds": holds, "nowhere": nowhere}, {})
+    unasked = judge([], evidence(replica()), both)
+    assert [v.mechanism for v in unasked.verdicts] == ["holds"]
+    asked = judge([Expectation("nowhere", "nowhere", "invariant")], evidence(replica()), both)
+    assert [v.mechanism for v in asked.verdicts] == ["nowhere", "holds"]
+
+
 def test_a_proof_below_the_wanted_rung_is_none() -> None:
     verdict, _ = one(expected("resolved"))
     assert (verdict.answer, verdict.rung) == (Answer.INCONCLUSIVE, Rung.RESOLVED)
