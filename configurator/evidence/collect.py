@@ -364,6 +364,8 @@ class _Replica:
     own: dict[str, str] | None = None
     """Environment of the process, where it could be read."""
     began: float = field(default_factory=time.monotonic)
+    alone: list[Any] = field(default_factory=list)
+    """Bodies of the requests that were sent alone."""
 
     def collect(self) -> None:
         """Everything, in order; what fails is written down and does not stop the rest."""
@@ -465,7 +467,8 @@ class _Replica:
         if plan.level > 1 and last < ENOUGH_VERIFY_STEPS:
             done = f"{last} verify steps after {len(self.requests)} requests"
             self.notes.append(f"replica {self.index}: {done}, {ENOUGH_VERIFY_STEPS} were wanted")
-        self.send_waves([[sent] for sent in plan.compared(tokenizer)], None)
+        compared = [sent for sent in plan.compared(tokenizer) if sent[1] not in self.alone]
+        self.send_waves([[sent] for sent in compared], None)
 
     def send_waves(self, waves: list[list[Sent]], enough: int | None) -> int | None:
         """Verify steps of the waves that were sent; None: the server answers no more.
@@ -480,6 +483,8 @@ class _Replica:
                 replies = list(pool.map(self.timed, [body for _, body in wave]))
             for (kind, body), (reply, timing) in zip(wave, replies):  # noqa: B905  (Python 3.9)
                 steps += self.exchange(kind, body, reply, {"together": len(wave), **timing})
+                if len(wave) == 1:
+                    self.alone.append(body)
             if not any(reply.status == 200 for reply, _ in replies):
                 self.errors.append(f"/generate: {replies[0][0].error}")
                 why = self.check()
@@ -691,7 +696,7 @@ def collect(
         timeout_s: of every HTTP call.
         wait_s: how long to wait until a server is ready.
         on_progress: called with a line of text while waiting and sending.
-        references: greedy requests of another run, to be sent again; at most 8.
+        references: greedy requests of another run; at most 8 that were not sent anyhow are sent.
 
     Raises:
         CollectError: something given cannot be used. A dead server is evidence, not an error.
