@@ -99,7 +99,7 @@ CASES = (
             ),
         },
         ("REFUTED", "executed"),
-        "on the profile's text, 48 at a time",
+        "on the profile's text at batch 48",
     ),
     Case(
         "B12 an algorithm without a draft",

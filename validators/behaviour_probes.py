@@ -37,13 +37,14 @@ def known_answer(check: Check) -> Outcome:
 
     Open: it does not. Either the model is too weak for it, or its output is corrupted: a server
     can answer with status 200 and nonsense at temperature 0. Also open where no request was sent.
-    Not applicable where others were sent (a server without tokenizer).
+    Not applicable where others were sent (a server without tokenizer), or where the server read
+    fewer tokens than there are numbers and commas: then it did not read the numbers.
     """
     asked = list(_continuations(check.replica.exchanges))
     if not asked and not check.replica.exchanges:
         return inconclusive(None, "no request was sent", remedy="send requests")
     if not asked:
-        return not_applicable("no request with a known answer was sent")
+        return not_applicable("no request with a known answer was sent and read as numbers")
     seen = [
         Observation("generate", "continuation", text[:60], Rung.EXECUTED, name)
         for name, _, text, _ in asked
@@ -80,7 +81,10 @@ def _continuations(
         given = re.findall(r"\d{1,9}", str(request.get("text", "")))
         for answer in answers_of(exchange):
             text = str(answer.get("text") or "")
-            if given:
+            read = answer["meta_info"].get("prompt_tokens")
+            # Every number and every comma is a token at least.
+            unread = isinstance(read, int) and read < 2 * len(given)
+            if given and not unread:
                 wanted = [int(given[-1]) + 1 + i for i in range(_SHOWN)]
                 found = [int(number) for number in re.findall(r"\d{1,9}", text)[:_SHOWN]]
                 starts = re.match(r"\s*\d", text) is not None

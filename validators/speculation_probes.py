@@ -49,7 +49,7 @@ def _observed(counts: list[DraftCount]) -> list[Observation]:
             f"{count.name}#/meta_info/spec_correct_drafts_histogram",
             f"{count.correct} of {count.proposed} drafts accepted in {count.steps} verify steps",
             window=f"{count.name}, text: {count.kind}"
-            + (f", {count.together} at a time" if count.together else ""),
+            + (f", batch {count.together}" if count.together else ""),
         )
         for count in counts
     ]  # fmt: skip
@@ -95,9 +95,9 @@ def _draft_is_target(replica: Replica) -> bool:
 def speculative_acceptance(check: Check) -> Outcome:
     """Drafts are accepted: tokens a verify step, with a 95 % interval from your own requests.
 
-    Requests of one kind of text that were sent in the same number at a time are judged together.
-    The worst of them counts, on the profile's own text where it was sent, and is named with its
-    text, its number of requests at a time and its interval.
+    Requests of one kind of text that were sent in the same number at a time (batch) are judged
+    together. The worst of them counts, on the profile's own text where it was sent, and is named
+    with its text, its batch and its interval.
 
     Proven: the interval lies above 1.1 (executed). It is effective only when it also lies above
     the floor or the break-even of the profile, on the profile's own text, at the profile's
@@ -172,7 +172,7 @@ def _worst(check: Check, every: list[DraftCount]) -> tuple[list[DraftCount], str
     others = [
         f"{acceptance_of(group).mean:.2f}{_words(*key)}"
         for key, group in enough.items()
-        if key != worst
+        if key != worst and key[0] != "known-answer"
     ]
     shown = f" (others: {', '.join(others)})" if others else ""
     return pool[worst], f"{_words(*worst)}{shown}"
@@ -181,9 +181,7 @@ def _worst(check: Check, every: list[DraftCount]) -> tuple[list[DraftCount], str
 def _words(kind: str, together: int | None) -> str:
     """Which requests these are; empty where nothing is known of them."""
     text = {"unknown": "", "profile": " on the profile's text"}.get(kind, f" on {kind} text")
-    if together is None:
-        return text
-    return f"{text}, one request at a time" if together == 1 else f"{text}, {together} at a time"
+    return text if together is None else f"{text} at batch {together}"
 
 
 def _doubt(
@@ -306,7 +304,7 @@ def _not_effective(check: Check, foreign: list[str]) -> str:
     most = max((count.together or 1 for count in own), default=1)
     if most >= wanted:
         return ""
-    return f"not shown to be effective at {wanted} requests at a time (judge with --level 2)"
+    return f"not shown to be effective at batch {wanted} (judge with --level 2)"
 
 
 def _spread(replica: Replica, counts: list[DraftCount]) -> str:

@@ -24,20 +24,20 @@ GOOD, FAIR, DEAD = [0, 0, 0, 100], [0, 100], [100]
         # The worst of the profile's own text decides, and is named with its batch.
         (
             [spoken(GOOD, together=1), spoken(DEAD, together=48)], 2.0, ("REFUTED", "executed"),
-            "on the profile's text, 48 at a time (others: 4.00 on the profile's text, one",
+            "on the profile's text at batch 48 (others: 4.00 on the profile's text at batch 1)",
         ),
         (
             [spoken(GOOD, kind="easy", together=1), spoken(DEAD, together=1)], None,
-            ("REFUTED", "executed"), "on the profile's text, one request at a time (others: 4.00",
+            ("REFUTED", "executed"), "on the profile's text at batch 1 (others: 4.00 on easy",
         ),
         (
             [spoken(FAIR, together=48), spoken(GOOD, together=1)], 3.0, ("REFUTED", "executed"),
-            "on the profile's text, 48 at a time (others: 4.00",
+            "on the profile's text at batch 48 (others: 4.00",
         ),
         # Other text than the profile's does not refute, and is no proof of a gain.
         (
             [spoken(FAIR, kind="easy", together=1), spoken(GOOD, together=1)], 3.0,
-            ("PROVEN", "effective"), "(others: 2.00 on easy text, one request at a time)",
+            ("PROVEN", "effective"), "(others: 2.00 on easy text at batch 1)",
         ),
         (
             [spoken(GOOD, kind="easy", together=48)], 2.0, ("PROVEN", "executed"),
@@ -46,12 +46,12 @@ GOOD, FAIR, DEAD = [0, 0, 0, 100], [0, 100], [100]
         # A few steps of the profile's text decide nothing.
         (
             [spoken([10], together=1), spoken(GOOD, kind="easy", together=1)], 2.0,
-            ("PROVEN", "executed"), "on easy text, one request at a time",
+            ("PROVEN", "executed"), "on easy text at batch 1",
         ),
         # Counting is the easiest of texts: it decides only where there is no other.
         (
             [spoken(GOOD, kind="known-answer"), spoken(DEAD, kind="easy")], None,
-            ("REFUTED", "executed"), "on easy text (others: 4.00 on known-answer text)",
+            ("REFUTED", "executed"), "on easy text: the drafts are useless",
         ),
         ([spoken(GOOD, kind="known-answer")], None, ("PROVEN", "executed"), "on known-answer text"),
         # Requests that are sent to compare runs are of no account.
@@ -87,7 +87,7 @@ def test_the_gain_is_shown_at_the_concurrency_of_the_profile(
 
     for seen in ((1,), (None,), (1, 4)):
         assert said(outcome(*seen)) == ("PROVEN", "executed")
-        assert "at 8 requests at a time" in outcome(*seen).summary
+        assert "effective at batch 8" in outcome(*seen).summary
     assert said(outcome(1, 8)) == ("PROVEN", "effective")
 
 
@@ -151,6 +151,9 @@ def test_a_wrong_answer_that_the_reference_has_right_is_refuted(validators: Vali
             reference=Reference("base", (counted(right),)),
         )  # fmt: skip
         assert str(outcome.answer) == answer
+    unread = counted(" w437 w381")
+    unread.response["meta_info"]["prompt_tokens"] = 4
+    assert str(judged(validators, "known-answer", exchanges=(unread,)).answer) == "NOT_APPLICABLE"
     other = (answered("1.json", "Tell a story.", [1]),)
     assert str(judged(validators, "known-answer", exchanges=other).answer) == "NOT_APPLICABLE"
 
