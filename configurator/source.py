@@ -38,14 +38,16 @@ _WORDS: dict[str, Any] = {
 if yaml.__with_libyaml__:
     from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
-    class _Composer(CParser, yaml.resolver.BaseResolver):
+    class Composer(CParser, yaml.resolver.BaseResolver):
+        """Nodes of a text with their places; no value is made of them."""
+
         def __init__(self, text: str) -> None:
             CParser.__init__(self, text)
             yaml.resolver.BaseResolver.__init__(self)
 
 else:  # pragma: no cover - wheels of PyYAML carry libyaml on every platform we run on
 
-    class _Composer(  # type: ignore[no-redef]
+    class Composer(  # type: ignore[no-redef]
         yaml.reader.Reader,
         yaml.scanner.Scanner,
         yaml.parser.Parser,
@@ -121,7 +123,7 @@ def read_source(path: Path) -> Source:
 def parse_source(text: str, name: str) -> Source:
     """Parse one YAML document that is already in memory; see `read_source`."""
     try:
-        node = _Composer(text).get_single_node()
+        node = Composer(text).get_single_node()
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, text, name) from None
     except yaml.reader.ReaderError as error:

@@ -16,6 +16,7 @@ import yaml
 from configurator.errors import ConfiguratorError, Position
 from configurator.readers.pieces import Budget
 from configurator.readers.placeholders import is_placeholder
+from configurator.source import Composer
 from configurator.words import Span, Word
 
 Mapping = dict[str, tuple[yaml.Node, yaml.Node]]
@@ -37,30 +38,6 @@ _NEAR = 400
 _NAMED = dict(zip("0abt\tnvfre \"/\\N_LP", "\0\a\b\t\t\n\v\f\r\x1b \"/\\\x85\xa0\u2028\u2029", strict=True))  # fmt: skip  # noqa: E501
 _NULLS = ("", "~", "null", "Null", "NULL")
 
-if yaml.__with_libyaml__:
-    from yaml.cyaml import CParser  # type: ignore[attr-defined]
-
-    class _Composer(CParser, yaml.resolver.BaseResolver):
-        def __init__(self, text: str) -> None:
-            CParser.__init__(self, text)
-            yaml.resolver.BaseResolver.__init__(self)
-
-else:  # pragma: no cover - wheels of PyYAML carry libyaml on every platform we run on
-
-    class _Composer(  # type: ignore[no-redef]
-        yaml.reader.Reader,
-        yaml.scanner.Scanner,
-        yaml.parser.Parser,
-        yaml.composer.Composer,
-        yaml.resolver.BaseResolver,
-    ):
-        def __init__(self, text: str) -> None:
-            yaml.reader.Reader.__init__(self, text)
-            yaml.scanner.Scanner.__init__(self)
-            yaml.parser.Parser.__init__(self)
-            yaml.composer.Composer.__init__(self)
-            yaml.resolver.BaseResolver.__init__(self)
-
 
 class Documents:
     """The documents of one file, as nodes with words.
@@ -78,7 +55,7 @@ class Documents:
 
     def _compose(self) -> Iterator[yaml.Node]:
         try:
-            composer = _Composer(self.text)
+            composer = Composer(self.text)
             while composer.check_node():
                 node = composer.get_node()
                 if node is not None:
