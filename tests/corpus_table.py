@@ -65,9 +65,7 @@ def main() -> int:
     for version in available_versions():
         found = tally(version)
         why = ", ".join(f"{name} {count}" for name, count in found.reasons.most_common(3))
-        print(
-            f"{version:12} {found.starts:6} {found.abbreviated:12} {found.deprecated:11}   {why}"
-        )
+        print(f"{version:12} {found.starts:6} {found.abbreviated:12} {found.deprecated:11}   {why}")
     return int(same != total)
 
 

@@ -11,7 +11,8 @@ from corpus import commands, unknown
 from configurator.content import Library
 from configurator.engine.catalogue import available_versions
 from configurator.errors import ConfiguratorError
-from configurator.lint import Around, Linted, engine_named, lint, unreadable
+from configurator.lint import Around, engine_named, lint, unreadable
+from configurator.linted import Linted
 from configurator.loader import Validators
 from configurator.readers.files import read_argv_json, read_text
 

@@ -40,7 +40,7 @@ def test_a_small_profile_becomes_one_process(tmp_path: Path) -> None:
     assert process.argv == (
         "python3", "-m", "sglang.launch_server",
         "--model-path", "Qwen/Qwen3-8B", "--tp-size", "1",
-        *("--reasoning-parser", "qwen3", "--tool-call-parser", "qwen25"),
+        *("--reasoning-parser", "qwen3", "--tool-call-parser", "qwen"),
         "--host", "127.0.0.1", "--enable-metrics", "--port", "30000",
     )  # fmt: skip
     assert dict(process.env) == {

@@ -18,7 +18,8 @@ RECORDED = read(Path(__file__).parent.parent / "fixtures" / "real_parsers.json.x
 
 TYPES = {
     "int": "int", "float": "float", "str": "str", "bool": "bool", "loads": "json",
-    "json_list_type": "json", "parse_cuda_graph_config_arg": "json_object", "human_readable_int": "size", None: "str",
+    "json_list_type": "json", "parse_cuda_graph_config_arg": "json_object",
+    "human_readable_int": "size", None: "str",
 }  # fmt: skip
 """Kinds of values by the function that reads them; any other function may accept any text."""
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from replicas import log, spoken
 
 from configurator.cli import run
 from configurator.content import ROOT
@@ -32,7 +33,6 @@ from configurator.judge import Judgement, expectation_from, judge
 from configurator.loader import Validators
 from configurator.report.html import Asked, page
 from configurator.verdicts import Answer, Observation, Rung, Verdict
-from tests.replicas import log, spoken
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 ASKED = ("fp8-lm-head", "lm-head-shared", "speculative-acceptance=2.0", "draft-tokens=4")
