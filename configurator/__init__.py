@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         Trace,
     )
     from configurator.launch import Launch, LaunchEnv, LaunchWord
-    from configurator.probes import Check, Probe, on_ranks, probe, why_no_report
+    from configurator.probes import Check, Probe, on_ranks, probe, speculation_off, why_no_report
     from configurator.rules import Finding, Fix, Rule, launch_rule, rule
     from configurator.verdicts import (
         Answer,
@@ -112,6 +112,7 @@ _HOME = {
     "refuted": "verdicts",
     "rule": "rules",
     "since": "engine.releases",
+    "speculation_off": "probes",
     "value_error": "engine.argv",
     "versions_with": "engine.catalogue",
 }
@@ -170,6 +171,7 @@ __all__ = [
     "refuted",
     "rule",
     "since",
+    "speculation_off",
     "value_error",
     "versions_with",
     "why_no_report",

@@ -19,7 +19,7 @@ from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue
 from configurator.evidence.model import Replica, Report
 from configurator.evidence.reports import KEY
-from configurator.verdicts import Outcome
+from configurator.verdicts import Observation, Outcome, Rung, refuted
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +114,19 @@ def why_no_report(replica: Replica) -> str:
     if allowed and KEY not in [name.strip() for name in allowed.split(",")]:
         return f": SGLANG_PLUGINS is {allowed} and leaves {KEY} out"
     return ""
+
+
+def speculation_off(replica: Replica) -> Outcome | None:
+    """The refutation of everything about drafts where the engine resolved that there are none."""
+    info = replica.server_info or replica.server_info_startup or {}
+    if info.get("speculative_algorithm", "") is not None:
+        return None
+    return refuted(
+        Rung.RESOLVED,
+        "the engine resolved speculative_algorithm to null: it does not speculate",
+        Observation(
+            "server_info", "speculative_algorithm", None, Rung.RESOLVED,
+            "server_info.json#/speculative_algorithm", absence_meaningful=True,
+        ),
+        remedy="start it with --speculative-algorithm and, where needed, a draft model path",
+    )  # fmt: skip

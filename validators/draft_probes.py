@@ -15,6 +15,7 @@ from configurator import (
     probe,
     proven,
     refuted,
+    speculation_off,
 )
 
 
@@ -43,20 +44,6 @@ def _resolved(replica: Replica) -> dict[str, Any]:
     return replica.server_info or replica.server_info_startup or {}
 
 
-def _switched_off(replica: Replica) -> Outcome | None:
-    if _resolved(replica).get("speculative_algorithm", "") is not None:
-        return None
-    return refuted(
-        Rung.RESOLVED,
-        "the engine resolved speculative_algorithm to null: it does not speculate",
-        Observation(
-            "server_info", "speculative_algorithm", None, Rung.RESOLVED,
-            "server_info.json#/speculative_algorithm", absence_meaningful=True,
-        ),
-        remedy="start it with --speculative-algorithm and, where needed, a draft model path",
-    )  # fmt: skip
-
-
 def _proposed(name: str, steps: int, proposed: int, correct: int) -> Observation:
     return Observation(
         "generate", "proposed drafts", proposed, Rung.EXECUTED,
@@ -77,7 +64,7 @@ def draft_used(check: Check) -> Outcome:
     Open: no request was sent, none was long enough to verify a draft, or the server speculates
     but the responses do not count drafts.
     """
-    off = _switched_off(check.replica)
+    off = speculation_off(check.replica)
     if off is not None:
         return off
     counts = _counted(check.replica)
@@ -108,7 +95,7 @@ def draft_tokens(check: Check) -> Outcome:
     Open: only the resolved value is there and equals N. It may be an echo, and an adaptive engine
     changes the number while it runs.
     """
-    off = _switched_off(check.replica)
+    off = speculation_off(check.replica)
     if off is not None:
         return off
     wanted = int(check.expectation.value or 0)

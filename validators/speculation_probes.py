@@ -20,6 +20,7 @@ from configurator import (
     probe,
     proven,
     refuted,
+    speculation_off,
 )
 
 _ENOUGH = 20
@@ -63,21 +64,6 @@ def _algorithm(replica: Replica) -> tuple[bool, Any]:
     return True, info["speculative_algorithm"]
 
 
-def _switched_off(replica: Replica) -> Outcome | None:
-    known, algorithm = _algorithm(replica)
-    if not known or algorithm is not None:
-        return None
-    return refuted(
-        Rung.RESOLVED,
-        "the engine resolved speculative_algorithm to null: it does not speculate",
-        Observation(
-            "server_info", "speculative_algorithm", None, Rung.RESOLVED,
-            "server_info.json#/speculative_algorithm", absence_meaningful=True,
-        ),
-        remedy="start it with --speculative-algorithm and, where needed, a draft model path",
-    )  # fmt: skip
-
-
 def _draft_is_target(replica: Replica) -> bool:
     """The draft path is the target's and no MTP layer was loaded in its place."""
     info = replica.server_info or {}
@@ -116,7 +102,7 @@ def speculative_acceptance(check: Check) -> Outcome:
     text) speak of the text.
     """
     every = draft_counts(check.replica)
-    off = _switched_off(check.replica)
+    off = speculation_off(check.replica)
     if off is not None and not every:
         return off
     if not every:
@@ -332,7 +318,7 @@ def _log_lengths(replica: Replica) -> list[tuple[int, float]]:
 
 def _conflicts(replica: Replica, counts: list[DraftCount]) -> Iterator[str]:
     """Where other sources disagree with the requests."""
-    if _switched_off(replica) is not None:
+    if speculation_off(replica) is not None:
         yield "/server_info says speculative_algorithm null, but responses count verify steps"
     for count in counts:
         if count.contradicted is not None:
