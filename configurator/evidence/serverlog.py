@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from configurator.evidence.model import LogLine, ServerState
 
@@ -99,17 +99,49 @@ _CHAINED = (
     "The above exception was the direct cause",
 )
 _BAR = re.compile(r"\d+%\|")
+_MOST_CHARACTERS = 8192
+"""What is looked at of a line: patterns of probes may take quadratic time."""
+_STAMPED = re.compile(r"\[20\d\d-\d\d-\d\d[^\]]{0,80}\]")
+# The code of a traceback, which is indented, names its arguments alike.
+_START = re.compile(r"(?:[^\s'\"({][^'\"({]{0,160}?\s)?server_args=")
+# `--log-requests` repeats what people sent, as text or as JSON; so does the list of accesses.
+_REQUEST = re.compile(
+    r".{0,200}?(?:\b(?:Receive(?: OpenAI)?|Finish): obj="
+    r"|\{\"timestamp\": \"[^\"]{0,40}\", \"event\": \"request\."
+    r"|\bINFO:\s+\S{1,80} - \"[A-Z]+ )"
+)
+_ACCESS = re.compile(r".{0,200}?\bINFO:\s+\S{1,80} - \"")
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 def parse_log(text: str) -> tuple[LogLine, ...]:
-    """The lines of a log; of a progress bar, which rewrites its line, only what it ended with."""
+    """The lines of a log that speak of its last start, by their numbers in the file.
+
+    Of a progress bar, which rewrites its line, only what it ended with; of a long line only its
+    beginning; nothing that a person sent to the server and that the log repeats.
+    """
     lines = []
     for number, raw in enumerate(text.split("\n"), 1):
         parts = [part for part in raw.split("\r") if part.strip()]
-        bars = [part for part in parts if _BAR.search(part)]
+        bars = [part for part in parts if _BAR.search(part[:_MOST_CHARACTERS])]
         kept = [part for part in parts if part not in bars] + bars[-1:]
-        lines += [LogLine(number, part) for part in kept]
-    return tuple(lines)
+        lines += [LogLine(number, part[:_MOST_CHARACTERS]) for part in kept]
+    return tuple(last_start(list(_without_requests(lines))))
+
+
+def _without_requests(lines: Iterable[LogLine]) -> Iterator[LogLine]:
+    """The lines without those that repeat a request, and without the rest of its text."""
+    inside = closed = False
+    for line in lines:
+        if _REQUEST.match(line.text):
+            inside = not _ACCESS.match(line.text)
+            # The engine writes one line; where its brackets stay open, a text goes on below.
+            closed = line.text.rstrip().endswith((")", "}"))
+            continue
+        traceback = closed and line.text.startswith(_TRACEBACK)
+        inside = inside and not traceback and not _STAMPED.match(line.text)
+        if not inside:
+            yield line
 
 
 def server_state(
@@ -123,7 +155,7 @@ def server_state(
         ready: what the collector saw; None when nobody looked.
         error: what went wrong when it was asked.
     """
-    lines = _last_start(log or ())
+    lines = log or ()
     death = _death(lines, answered=answered)
     phase, where = _phase(lines)
     if death is None and not ready and _GONE.search(error):
@@ -166,10 +198,15 @@ def _unbound(lines: Sequence[LogLine]) -> tuple[str, int] | None:
     return next(((match[0].strip(), number) for match, number in found if match), None)
 
 
-def _last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:
-    """The lines of the last start: an earlier one may have died in the same file."""
-    starts = [index for index, line in enumerate(lines) if "server_args=" in line.text]
-    return lines[starts[-1] :] if len(starts) > 1 else lines
+def last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:
+    """The lines of the last start: an earlier one may have got further in the same file."""
+    starts = [index for index, line in enumerate(lines) if _START.match(line.text)]
+    if not starts:
+        return lines
+    before = lines[: starts[-1]]
+    # The first lines of a start stand before its arguments.
+    earlier = len(starts) > 1 or any(mark in line.text for line in before for mark, _ in _PHASES)
+    return lines[starts[-1] :] if earlier else lines
 
 
 def _phase(lines: Sequence[LogLine]) -> tuple[str, str]:
@@ -215,7 +252,7 @@ def _death(lines: Sequence[LogLine], *, answered: bool) -> tuple[str, int] | Non
 def _last_traceback(lines: Sequence[LogLine]) -> int | None:
     """The last traceback after which the log says nothing with a time stamp."""
     for index in range(len(lines) - 1, -1, -1):
-        if "Traceback (most recent call last)" in lines[index].text:
+        if _TRACEBACK in lines[index].text:
             after = [line for line in lines[index + 1 :] if line.text.startswith("[20")]
             return None if after else index
     return None

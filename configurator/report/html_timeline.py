@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from configurator.evidence.model import LogLine, Replica
-from configurator.evidence.serverlog import server_state
+from configurator.evidence.serverlog import last_start, server_state
 from configurator.report.html_text import clean
 
 _STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 _MOST_LINES = 20_000
 _MOST_PHASES = 40
-_ARGUMENTS = "server_args="
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def timelines(replicas: Sequence[Replica]) -> list[Timeline]:
 
 
 def _timeline(replica: Replica) -> Timeline:
-    lines = _last_start((replica.log or ())[:_MOST_LINES])
+    lines = last_start(replica.log or ())[:_MOST_LINES]
     begun: list[tuple[str, LogLine]] = []
     for line in lines:
         # A line judged alone gives the phase that it begins.
@@ -65,12 +64,6 @@ def _timeline(replica: Replica) -> Timeline:
     phases = _phases(begun[:_MOST_PHASES])
     total = phases[-1].after_s if phases else None
     return Timeline(replica.index, phases, total)
-
-
-def _last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:
-    """From the first line of the last start: an earlier one may be in the same file."""
-    starts = [index for index, line in enumerate(lines) if _ARGUMENTS in line.text]
-    return lines[starts[-1] :] if len(starts) > 1 else lines
 
 
 def _phases(begun: list[tuple[str, LogLine]]) -> tuple[Phase, ...]:

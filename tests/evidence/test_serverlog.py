@@ -253,3 +253,78 @@ def test_kernels_and_networks_that_end_a_start(error: str, remedy: str) -> None:
     found = state(trace)
     assert (found.state, found.reason) == ("failed", error)
     assert remedy in found.remedy
+
+
+STAMP = "[2026-01-01 00:00:01] "
+CAPTURED = f"{STAMP}Capture target decode CUDA graph end."
+
+
+def texts(log: str) -> list[tuple[int, str]]:
+    return [(line.number, line.text) for line in parse_log(log)]
+
+
+def test_only_the_last_start_counts_by_the_numbers_of_the_file() -> None:
+    log = f"server_args=a\n{CAPTURED}\n{STAMP}server_args={{'b': 1}}\n{STAMP}Load weight begin."
+    assert texts(log) == [
+        (3, f"{STAMP}server_args={{'b': 1}}"), (4, f"{STAMP}Load weight begin."),
+    ]  # fmt: skip
+
+
+def test_an_earlier_start_without_its_first_lines_does_not_count() -> None:
+    log = f"{STAMP}KV Cache is allocated. dtype: x\nserver_args=b\n{STAMP}Load weight begin."
+    assert [number for number, _ in texts(log)] == [2, 3]
+
+
+def test_the_first_lines_of_the_only_start_count() -> None:
+    log = f"{STAMP}Unknown SGLang environment variable\nserver_args=b\n{STAMP}Load weight begin."
+    assert [number for number, _ in texts(log)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last)\n    server_args=server_args,",
+        "TypeError: load() got an argument 'server_args=1'",
+        f"{STAMP}Receive: obj=GenerateReqInput(text='server_args=')",
+    ],
+)
+def test_what_only_names_the_arguments_is_no_start(line: str) -> None:
+    assert (1, CAPTURED) in texts(f"{CAPTURED}\n{line}")
+    assert (2, CAPTURED) in texts(f"server_args=x\n{CAPTURED}\n{line}")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Receive: obj=GenerateReqInput(text='",
+        f"{STAMP}Receive OpenAI: obj={{'text': '",
+        f"{STAMP}Finish: obj=GenerateReqInput(rid='1', text='",
+        'worker-1  | {"timestamp": "2026-01-01T00:00:00", "event": "request.received", "text": "',
+        '{"timestamp": "2026-01-01T00:00:00", "event": "request.finished.openai", "text": "',
+        '[2026-01-01 00:00:00] INFO:     127.0.0.1:4000 - "GET /',
+    ],
+)
+def test_what_a_person_sent_is_no_evidence(before: str) -> None:
+    assert texts(f"{before}KV Cache is allocated. dtype: torch.float8_e4m3fn')") == []
+    assert texts(f"{CAPTURED}\n{before}Using fp4 gemm')\n{CAPTURED}") == [
+        (1, CAPTURED), (3, CAPTURED),
+    ]  # fmt: skip
+
+
+def test_the_lines_of_a_text_that_was_sent_are_no_evidence() -> None:
+    log = f"{STAMP}Receive: obj=GenerateReqInput(text='tell\nUsing fp4 gemm for humming moe\n"
+    log += f"Traceback (most recent call last):\nRuntimeError: x\n{CAPTURED}"
+    assert texts(log) == [(5, CAPTURED)]
+
+
+def test_a_traceback_after_a_request_is_kept() -> None:
+    sent = f"{STAMP}Receive: obj=GenerateReqInput(text='x')"
+    log = f"{sent}\nTraceback (most recent call last):\n  File x\nRuntimeError: boom"
+    found = state(log, ready=False, error="process 1 has exited")
+    assert (found.state, found.reason) == ("failed", "RuntimeError: boom")
+    assert found.locator == "server.log:4"
+
+
+def test_of_a_long_line_only_the_beginning_is_looked_at() -> None:
+    ((_, text),) = texts("x" * 3_000_000)
+    assert len(text) == 8192
