@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import platform
 import re
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from configurator.evidence.collect import NVIDIA_SMI
 from configurator.evidence.host import Gpu, parse_gpus
 from configurator.inengine.bundle import GROUP
+from configurator.up.asking import ask
 from configurator.up.signals import Stop
 
 _ASK = """
@@ -53,11 +53,11 @@ def ask_python(python: str, env: Mapping[str, str], stop: Stop) -> EnginePython:
     try:
         data = json.loads(line.removeprefix("configurator:"))
         packages = {normalized(str(k)): str(v) for k, v in data["packages"].items()}
-        return EnginePython(
-            str(data["python"]), str(data["executable"]), packages, tuple(data["plugins"])
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        last = (err.strip().splitlines() or [f"exit code {code}"])[-1]
+        plugins = tuple(map(str, data["plugins"]))
+        return EnginePython(str(data["python"]), str(data["executable"]), packages, plugins)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        unread = "; its answer cannot be read" if line else ""
+        last = (err.strip().splitlines() or [f"exit code {code}{unread}"])[-1]
         return EnginePython(error=last[:300])
 
 
@@ -65,34 +65,6 @@ def ask_gpus(stop: Stop) -> tuple[Gpu, ...] | None:
     """The GPUs of this host; None where nvidia-smi is not there or does not answer."""
     code, out, _ = ask(NVIDIA_SMI, None, stop, timeout_s=60)
     return parse_gpus(out.splitlines()) if code == 0 else None
-
-
-def ask(
-    argv: Sequence[str], env: Mapping[str, str] | None, stop: Stop, timeout_s: float
-) -> tuple[int, str, str]:
-    """Exit code, output and errors of a short program; 127 when it does not exist.
-
-    It is killed when its time is over, or when somebody asks for the end.
-    """
-    try:
-        popen = subprocess.Popen(
-            argv, env=dict(env) if env is not None else None, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
-        return 127, "", error.strerror or str(error)
-    waited = 0.0
-    while True:
-        try:
-            out, err = popen.communicate(timeout=0.2)
-            return popen.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-        except subprocess.TimeoutExpired:
-            waited += 0.2
-            if stop.asked or waited >= timeout_s:
-                popen.kill()
-                popen.communicate()
-                why = "stopped" if stop.asked else f"no answer within {timeout_s:g} s"
-                return 124, "", why
 
 
 def versions(

@@ -9,8 +9,12 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from configurator.evidence.host import Gpu
-from configurator.up.engine_python import EnginePython, ask, ask_python, versions
+from configurator.up import proc
+from configurator.up.asking import ask
+from configurator.up.engine_python import EnginePython, ask_python, versions
 from configurator.up.signals import Stop
 
 
@@ -44,6 +48,55 @@ def test_a_signal_ends_the_asking() -> None:
         assert ask(["sleep", "30"], None, stop, 20)[2] == "stopped"
         assert time.monotonic() - began < 5
     assert stop.signal is signal.SIGTERM
+
+
+def test_who_holds_the_output_open_is_not_waited_for() -> None:
+    left = [sys.executable, "-c", "import time; time.sleep(60)"]
+    code = f"import subprocess; print(subprocess.Popen({left!r}, start_new_session=%s).pid)"
+    for session in (False, True):
+        began = time.monotonic()
+        found, out, _ = ask([sys.executable, "-c", code % session], None, Stop(), 30)
+        assert found == 0
+        assert time.monotonic() - began < 5
+        if session:
+            os.kill(int(out), signal.SIGKILL)  # it left the group, so it is alive
+        else:
+            with pytest.raises(ProcessLookupError):
+                wait_gone(int(out))
+
+
+def wait_gone(pid: int) -> None:
+    for _ in range(100):
+        os.kill(pid, 0)
+        stat = proc.read_stat(pid)
+        if stat is None or not stat.alive:
+            raise ProcessLookupError
+        time.sleep(0.02)
+
+
+def test_a_signal_is_heard_although_the_output_is_held_open() -> None:
+    with Stop() as stop:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        began = time.monotonic()
+        argv = ["/bin/sh", "-c", "setsid sleep 7 & sleep 30"]
+        assert ask(argv, None, stop, 20)[2] == "stopped"
+        assert time.monotonic() - began < 3
+
+
+def test_one_that_prints_for_ever_is_cut_off() -> None:
+    began = time.monotonic()
+    assert ask(["yes"], None, Stop(), 30) == (124, "", "it printed more than 1 MiB")
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("answer", ["[" * 200_000, "[1]", '{"python": 1}'])
+def test_an_answer_that_cannot_be_read(tmp_path: Path, answer: str) -> None:
+    python = tmp_path / "python3"
+    (tmp_path / "answer").write_text(f"configurator:{answer}")
+    python.write_text(f"#!/bin/sh\ncat {tmp_path}/answer\n")
+    python.chmod(0o755)
+    error = ask_python(str(python), os.environ, Stop()).error
+    assert error == "exit code 0; its answer cannot be read"
 
 
 def test_the_lock_of_versions() -> None:
