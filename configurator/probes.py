@@ -108,6 +108,8 @@ def why_no_report(replica: Replica) -> str:
     if errors or missing:
         text = (errors or [f"{missing[0]} was not applied"])[0]
         return f": the probe could not hook into the engine, {text}"
+    if replica.set_aside:
+        return f": {'; '.join(replica.set_aside[:3])}"
     if replica.hooks and not replica.reports:
         return ": the probe was loaded, but the engine called none of its hooks"
     allowed = (replica.environment or {}).get("SGLANG_PLUGINS", "")

@@ -101,6 +101,8 @@ class Sharing:
     scale_values: tuple[str, ...] = ()
     compared: str = ""
     """How much was compared where the weight is not the same: all, or a sample of so many rows."""
+    conflict: str = ""
+    """What the report says that cannot be true together; nothing else of it counts then."""
 
     @property
     def kind(self) -> Literal["module", "tensors", "weight", "copy", "other", "unknown"]:
@@ -206,6 +208,10 @@ class Report:
     env_undeclared: tuple[str, ...] = ()
     """SGLANG_* variables set and not in the engine's registry, as the report says."""
     simulated_acceptance: dict[str, str] = field(default_factory=dict)
+    knows_simulation: bool = False
+    """The report has the part on simulated acceptance, and it is whole."""
+    knows_undeclared: bool = False
+    """The same of the undeclared variables."""
     raw: Json = None
     schema: str = ""
     """Schema of the report; empty for those before configurator/report/1."""
@@ -306,6 +312,8 @@ class Replica:
     traces: tuple[Trace, ...] = ()
     hooks: tuple[Hooks, ...] = ()
     """What the engine's processes say of the probe's hooks; (): none says anything."""
+    set_aside: tuple[str, ...] = ()
+    """Reports that do not count, each with the reason: of another start, model or engine."""
     host: Host | None = None
     """The machine it runs on; None: not looked at from there."""
     reference: Reference | None = None

@@ -25,7 +25,9 @@ from configurator.evidence.model import (
     Sample,
     Trace,
 )
-from configurator.evidence.reports import latest, parse_hooks, parse_report, reports_in
+from configurator.evidence.report_choice import choose
+from configurator.evidence.report_values import as_int
+from configurator.evidence.reports import is_known, parse_hooks, parse_report, reports_in
 from configurator.evidence.serverlog import parse_log, server_state
 from configurator.evidence.trace import read_trace
 
@@ -63,7 +65,7 @@ def _format_1(directory: Path) -> Evidence:
             "EVD004", f"{directory}/manifest.json has format {found!r}, or names no replica",
             f"this version reads format {FORMAT}; record the evidence again",
         )  # fmt: skip
-    entries = [entry for entry in replicas if isinstance(entry, dict)]
+    entries = _numbered(directory, replicas)
     missing = [
         f"replica-{entry.get('index')}/{name}"
         for entry in entries
@@ -79,6 +81,29 @@ def _format_1(directory: Path) -> Evidence:
     found = (_collected(directory, entry) for entry in entries)
     replicas_of = tuple(dataclasses.replace(replica, host=host) for replica in found)
     return Evidence(str(directory), replicas_of, manifest)
+
+
+_MOST_REPLICAS = 10_000
+
+
+def _numbered(directory: Path, replicas: list[Json]) -> list[dict[str, Any]]:
+    """The replicas of a manifest; each has a number of its own, which names its folder."""
+    entries = [entry for entry in replicas if isinstance(entry, dict)]
+    seen: set[int] = set()
+    for entry in entries:
+        index = as_int(entry.get("index"))
+        if index is None or not 0 <= index < _MOST_REPLICAS or index in seen:
+            raise ConfiguratorError.single(
+                "EVD004",
+                f"{directory}/manifest.json gives a replica the index {entry.get('index')!r:.60}",
+                f"each replica has a whole number of its own, from 0 to {_MOST_REPLICAS - 1}",
+            )
+        seen.add(index)
+    if not entries:
+        raise ConfiguratorError.single(
+            "EVD004", f"{directory}/manifest.json names no replica", "record the evidence again"
+        )
+    return entries
 
 
 def with_reference(evidence: Evidence, reference: Evidence) -> Evidence:
@@ -189,11 +214,13 @@ def _replica(
     lines = parse_log(log) if log is not None else None
     answered = info is not None or startup is not None
     command = command or str((info or startup or {}).get("launch_command") or "")
+    requested = requested_of(command)
+    kept, set_aside = _reports(folder, reports, info or startup, requested)
     return Replica(
         index=index,
         state=server_state(lines, answered=answered, ready=ready, error=error),
         command=redact_text(command),
-        requested=requested_of(command),
+        requested=requested,
         environment=(
             {str(k): redact_text(str(v)) for k, v in environment.items()}
             if environment is not None
@@ -207,7 +234,8 @@ def _replica(
         metrics_startup=_metrics(folder / "metrics_startup.txt"),
         log=lines,
         exchanges=exchanges,
-        reports=_reports(folder, reports, info or startup),
+        reports=kept,
+        set_aside=set_aside,
         hooks=_hooks(folder, reports),
         traces=_traces(folder),
     )
@@ -222,14 +250,23 @@ def _metrics(path: Path) -> tuple[Sample, ...] | None:
     return None if text is None else parse_metrics(text)
 
 
-def _reports(folder: Path, paths: list[Path], info: Json) -> tuple[Report, ...]:
-    """The reports of the files and of the server's own answer; of one rank the file's counts."""
-    found = list(reports_in(info))
+def _reports(
+    folder: Path, paths: list[Path], info: dict[str, Any] | None, requested: dict[str, Any]
+) -> tuple[tuple[Report, ...], tuple[str, ...]]:
+    """The reports that count, and why others do not."""
+    found, later = [], []
     for path in paths:
-        report = parse_report(str(path.relative_to(folder)), load(path))
+        name, data = str(path.relative_to(folder)), load(path)
+        report = parse_report(name, data)
         if report is not None:
             found.append(report)
-    return latest(found)
+        elif isinstance(data, dict) and not is_known(data.get("schema")):
+            later.append(f"{name} does not count: its schema is {str(data['schema'])[:60]}")
+    asked = requested.get("model_path") or requested.get("model")
+    model = (info or {}).get("model_path") or asked
+    served = model if isinstance(model, str) else ""
+    kept, why = choose(found, reports_in(info), info, served)
+    return kept, (*later, *why)
 
 
 def _hooks(folder: Path, paths: list[Path]) -> tuple[Hooks, ...]:

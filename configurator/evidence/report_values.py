@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+_LARGEST = 2**63
+"""Beyond it a number is no count of anything."""
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -16,8 +20,18 @@ def as_dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def as_int(value: Any) -> int | None:
-    """The whole number; a truth value is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """The whole number; a truth value is none, and neither is one beyond 64 bits."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST:
+        return None
+    return value
+
+
+def as_float(value: Any) -> float | None:
+    """The finite number; None for anything else, a truth value among it."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    whole = as_int(value)
+    return None if whole is None else float(whole)
 
 
 def as_ints(value: Any) -> tuple[int, ...] | None:

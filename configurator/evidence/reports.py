@@ -14,12 +14,15 @@ from typing import Any
 
 from configurator.evidence.model import Hooks, Report
 from configurator.evidence.report_models import parse_model
-from configurator.evidence.report_values import as_dict, as_dicts, as_int, texts
+from configurator.evidence.report_values import as_dict, as_dicts, as_float, as_int, as_text, texts
 
 SCHEMA = "configurator/report/1"
+_FAMILY = "configurator/report/"
 HOOKS_SCHEMA = "configurator/hooks/1"
 KEY = "configurator_probe"
 """Key of a report in /server_info."""
+SET = "<set>"
+"""Value of a variable that is set to something that the report does not say."""
 # Stages in the order in which a start goes through them.
 _ORDER = {"after_head_sharing": 0, "loaded": 0, "ready": 1}
 _STAGE_IN_NAME = re.compile(r"-(?:early|ready)(?=[-.])")
@@ -32,6 +35,8 @@ def parse_report(file: str, data: Any) -> Report | None:
     """
     if not isinstance(data, dict):
         return None
+    if not is_known(data.get("schema")):
+        return None
     is_new = data.get("schema") == SCHEMA
     if not is_new and not isinstance(data.get("target"), dict):
         return None
@@ -39,6 +44,8 @@ def parse_report(file: str, data: Any) -> Report | None:
     if not isinstance(target, dict) or "error" in target:
         target = None
     environment = as_dict(data.get("environment" if is_new else "env"))
+    if "error" in environment:
+        environment = {}
     undeclared = environment.get("unregistered" if is_new else "unknown_set")
     declared = environment.get("registered" if is_new else "known_set")
     simulated = environment.get("simulated_acceptance" if is_new else "simulate_acc")
@@ -55,7 +62,9 @@ def parse_report(file: str, data: Any) -> Report | None:
             if "error" not in draft
         ),
         env_undeclared=(tuple(map(str, undeclared)) if isinstance(undeclared, list | dict) else ()),
-        simulated_acceptance=texts(simulated),
+        simulated_acceptance=_simulated(simulated),
+        knows_simulation=_is_plain(simulated),
+        knows_undeclared=_is_plain(undeclared),
         raw=data,
         schema=SCHEMA if is_new else "",
         versions=texts(data.get("versions")),
@@ -69,8 +78,13 @@ def parse_report(file: str, data: Any) -> Report | None:
             str(failed.get("part", "")): str(failed.get("error", ""))
             for failed in as_dicts(data.get("errors"))
         },
-        build_ms=float(took) if isinstance(took, int | float) else None,
+        build_ms=as_float(took),
     )
+
+
+def is_known(schema: Any) -> bool:
+    """Whether a report of this schema can be read: a later one may mean something else."""
+    return schema == SCHEMA or not str(schema).startswith(_FAMILY)
 
 
 def parse_hooks(file: str, data: Any) -> Hooks | None:
@@ -102,18 +116,28 @@ def latest(reports: Iterable[Report]) -> tuple[Report, ...]:
     """One report a rank: the one of the last stage that it reached."""
     best: dict[object, Report] = {}
     for report in reports:
-        # Reports that do not know their rank are kept apart by their file, less the stage in it.
-        # One tensor parallel rank exists once in every pipeline stage and data parallel group.
-        place = as_dict(as_dict(report.raw).get("rank"))
-        key = (
-            (report.rank, str(place.get("pp_rank")), str(place.get("dp_rank")))
-            if report.rank is not None
-            else _STAGE_IN_NAME.sub("", report.file)
-        )
+        key = place_of(report)
         kept = best.get(key)
-        if kept is None or _ORDER.get(report.stage, 1) >= _ORDER.get(kept.stage, 1):
+        if kept is None or stage_order(report) >= stage_order(kept):
             best[key] = report
     return tuple(best.values())
+
+
+def place_of(report: Report) -> object:
+    """What tells the ranks of one server apart.
+
+    One tensor parallel rank exists once in every pipeline stage and data parallel group. Reports
+    that do not know their rank are kept apart by their file, less the stage in it.
+    """
+    if report.rank is None:
+        return _STAGE_IN_NAME.sub("", report.file)
+    place = as_dict(as_dict(report.raw).get("rank"))
+    return (report.rank, as_int(place.get("pp_rank")) or 0, as_int(place.get("dp_rank")) or 0)
+
+
+def stage_order(report: Report) -> int:
+    """How far the start had come; a stage that is not known is before every other."""
+    return _ORDER.get(report.stage, -1)
 
 
 def _rank(data: dict[str, Any]) -> int | None:
@@ -123,6 +147,20 @@ def _rank(data: dict[str, Any]) -> int | None:
 def _ranks(data: dict[str, Any]) -> dict[str, int]:
     found = {str(name): as_int(value) for name, value in as_dict(data.get("rank")).items()}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _simulated(value: Any) -> dict[str, str]:
+    """Variables of simulated acceptance, from a mapping or from a list of NAME=VALUE."""
+    if not isinstance(value, list):
+        return texts(value)
+    pairs = (str(item).partition("=") for item in value)
+    return {name: text if equals else SET for name, equals, text in pairs}
+
+
+def _is_plain(value: Any) -> bool:
+    """A list or mapping of single values: the part of the report is there and whole."""
+    items = value.values() if isinstance(value, dict) else value
+    return isinstance(value, dict | list) and all(as_text(item) is not None for item in items)
 
 
 def _names(value: Any) -> tuple[str, ...]:

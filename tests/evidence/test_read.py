@@ -227,6 +227,41 @@ def test_hooks_and_the_report_in_the_servers_answer_are_read(tmp_path: Path) -> 
     assert (answered.file, answered.rank) == ("server_info.json#/configurator_probe", 0)
     own = {**report, "target": {"model_class": "Written"}}
     (folder / "reports" / "report-tp0-pp0-dp0.json").write_text(json.dumps(own))
-    (written,) = read_evidence(tmp_path).replicas[0].reports
-    assert written.target is not None
-    assert written.target.model_class == "Written"
+    (replica,) = read_evidence(tmp_path).replicas
+    assert replica.reports == ()
+    (why,) = replica.set_aside
+    assert "server_info.json#/configurator_probe and reports/report-tp0-pp0-dp0.json" in why
+    assert "contradict each other" in why
+
+
+@pytest.mark.parametrize(
+    "indices", [["0"], [None], [True], [-1], [10**30], ["../replica-0"], [0, 0], [0, "1"], [0.0]]
+)
+def test_a_replica_has_a_number_of_its_own(tmp_path: Path, indices: list[Any]) -> None:
+    directory = collected(tmp_path)
+    replicas = [{"index": index, "ready": True} for index in indices]
+    write(directory, manifest__json={"format": 1, "replicas": replicas})
+    with pytest.raises(ConfiguratorError) as raised:
+        read_evidence(directory)
+    assert [problem.code for problem in raised.value.problems] == ["EVD004"]
+
+
+def test_a_report_of_a_later_schema_is_named_and_not_read(tmp_path: Path) -> None:
+    directory = collected(tmp_path)
+    later = {"schema": "configurator/report/2", "target": {"model_class": "X"}}
+    write(directory / "replica-0" / "reports", r__json=later)
+    (replica,) = read_evidence(directory).replicas
+    assert replica.reports == ()
+    assert replica.set_aside == (
+        "reports/r.json does not count: its schema is configurator/report/2",
+    )
+
+
+def test_a_report_of_another_model_than_the_command_serves_does_not_count(tmp_path: Path) -> None:
+    info = {"launch_command": "serve --model-path /models/served"}
+    directory = collected(tmp_path, server_info__json=info)
+    other = {"target": {"model_class": "X", "model_path": "other"}}
+    write(directory / "replica-0" / "reports", r__json=other)
+    (replica,) = read_evidence(directory).replicas
+    assert replica.reports == ()
+    assert "it is of the model other, and served is served" in replica.set_aside[0]
