@@ -16,6 +16,28 @@ import click
 from configurator.up.phases import READY, Step
 
 
+def standard_output() -> TextIO:
+    """The standard output; where somebody closed it (`>&-`), one that nobody reads.
+
+    The closed descriptors are opened first: a log or a lock would get their numbers otherwise, and
+    whoever prints would write into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    # Python says that it is always there, and sets it to None where it is not.
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    return sys.stdout
+
+
+def printable(text: str) -> str:
+    """`text` without what a terminal would obey; lines stay lines."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 class Console:
     """Speaks to whoever watches, and goes on when nobody does any more.
 
@@ -24,7 +46,7 @@ class Console:
     """
 
     def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
-        self.stream = stream or sys.stdout
+        self.stream = stream or standard_output()
         self.verbose = verbose
         """The last line of the log stands with the progress."""
         self._live = self._is_terminal()
@@ -49,7 +71,7 @@ class Console:
     def say(self, text: str, colour: str | None = None) -> None:
         """One line with the time before it."""
         self._clear()
-        stamp = time.strftime("%H:%M:%S")
+        stamp, text = time.strftime("%H:%M:%S"), printable(text)
         with self._speaking():
             click.echo(f"{stamp} {click.style(text, fg=colour) if colour else text}", self.stream)
 
@@ -58,7 +80,7 @@ class Console:
         self._clear()
         with self._speaking():
             for line in lines:
-                click.echo(f"    {line}", self.stream)
+                click.echo(f"    {printable(line)}", self.stream)
 
     def call(self, show: Callable[[], None]) -> None:
         """Let something else print."""
@@ -69,7 +91,7 @@ class Console:
 
     def progress(self, steps: Mapping[str, Step], elapsed: float, last: str) -> None:
         """How far each process is; on a terminal with how far it is within its phase."""
-        tail = f" | {last}" if self.verbose and last else ""
+        tail = f" | {printable(last)}" if self.verbose and last else ""
         if self._live:
             width = shutil.get_terminal_size((100, 24)).columns - 1
             parts = "; ".join(f"{name}: {step}" for name, step in steps.items())

@@ -39,7 +39,7 @@ class Log:
         self.error = ""
         """Why the log could no longer be written; the engine goes on."""
         self._pipe = pipe
-        self._secrets = secrets
+        self._secrets = secrets.union(*(secret.splitlines() for secret in secrets))
         self._on_step = on_step
         self._tail: deque[str] = deque(maxlen=_KEPT_LINES)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -84,11 +84,7 @@ class Log:
 
     def _line(self, raw: bytes, end: bytes) -> None:
         text = redact_text(raw.decode("utf-8", "replace"), self._secrets)
-        try:
-            os.write(self._file, text.encode("utf-8", "replace") + end)
-        except OSError as error:
-            # A full disk must not stop the engine; who reads the log is told.
-            self.error = error.strerror or str(error)
+        self._keep(text.encode("utf-8", "replace") + end)
         self.changed = time.monotonic()
         if not text.strip():
             return
@@ -97,4 +93,15 @@ class Log:
         step = step_of(text, self.step)
         if step != self.step:
             self.step = step
-            self._on_step(step)
+            try:
+                self._on_step(step)
+            except OSError as error:
+                self.error = self.error or error.strerror or str(error)
+
+    def _keep(self, line: bytes) -> None:
+        """Write a line. A full disk must not stop the engine, which waits for us to read on."""
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+        except OSError as error:
+            self.error = self.error or error.strerror or str(error)

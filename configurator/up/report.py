@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,25 @@ class Report:
         self._began = time.monotonic()
         self._timeline: list[dict[str, Any]] = []
         self._lock = threading.Lock()
+        self.unwritten: dict[str, str] = {}
+        """Files that could not be written, and why; a full disk stops nobody."""
 
-    def create(self) -> None:
+    def create(self, *, searched: bool = False) -> None:
         """Make the directory.
 
+        Args:
+            searched: a folder in it is to stand on the engine's search path.
+
         Raises:
-            ConfiguratorError: it holds something already, or cannot be made (RUN005).
+            ConfiguratorError: it holds something already, cannot be made, or cannot be searched
+                (RUN005).
         """
+        if searched and os.pathsep in str(self.directory):
+            raise ConfiguratorError.single(
+                "RUN005", f"{self.directory} has {os.pathsep!r} in its name, where PYTHONPATH "
+                "ends, so the engine would not find the probe",
+                "give a directory without it: --report DIR",
+            )  # fmt: skip
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             used = any(self.directory.iterdir())
@@ -120,8 +133,13 @@ class Report:
         self.write(name, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
     def write(self, name: str, text: str) -> None:
-        """One file in one step: no reader sees half of it."""
+        """One file in one step: no reader sees half of it. What fails stands in `unwritten`."""
         path = self.directory / name
         partial = path.with_name(f"{name}.tmp")
-        partial.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(partial, path)
+        try:
+            partial.write_text(text, encoding="utf-8", errors="replace")
+            os.replace(partial, path)
+        except OSError as error:
+            self.unwritten.setdefault(name, error.strerror or str(error))
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 
 import pytest
 
@@ -58,3 +59,25 @@ def test_whole_lines_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     print("o", file=saying)
     assert stream.getvalue().splitlines()[-1].endswith(" two")
     assert capsys.readouterr().out == ""
+
+
+EVIL = "\x1b]0;title\x07\x1b[2J boom \u202e\x9b31m"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_a_terminal_would_obey_is_left_out(terminal: bool) -> None:
+    stream = Terminal() if terminal else io.StringIO()
+    console = Console(stream, verbose=True)
+    console.say(f"one {EVIL}\ntwo")
+    console.lines([EVIL])
+    console.progress({"a": Step("loading weights", "10%")}, 1.0, EVIL)
+    text = stream.getvalue().replace("\r\x1b[K", "")
+    assert text.count("boom") == 3
+    assert "\ntwo\n" in text
+    assert not [c for c in text if not c.isprintable() and c != "\n"]
+
+
+def test_without_a_standard_output_nobody_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    Console().say("nobody hears this")

@@ -101,3 +101,32 @@ def test_a_secret_that_cannot_be_used(reference: dict[str, Any], fact: str) -> N
     with pytest.raises(ConfiguratorError, match=fact) as caught:
         read_secret(SecretRef(**reference))
     assert caught.value.problems[0].code == "RUN003"
+
+
+@pytest.mark.parametrize(
+    ("kept", "fact"),
+    [
+        (b"correct-horse-1\ncorrect-horse-2\n", "it has 2 lines"),
+        (b"correct\rhorse\n", "it has 2 lines"),
+        (b"correct-horse\n\n", "it has an empty line at its end"),
+        (b"\xef\xbb\xbfcorrect-horse\n", "it begins with a byte order mark"),
+        (b" correct-horse", "it has a space or a control character"),
+        (b"correct-horse \n", "it has a space or a control character"),
+        (b"correct\0horse", "it has a space or a control character"),
+        ("süßes-geheimnis".encode(), "it has characters that are not ASCII"),
+        (b"\n\n", "it is empty"),
+        (b"k" * 5000, "it is longer than 4096 characters"),
+    ],
+)
+def test_a_secret_that_no_request_could_carry(tmp_path: Path, kept: bytes, fact: str) -> None:
+    (tmp_path / "key").write_bytes(kept)
+    with pytest.raises(ConfiguratorError, match=fact) as caught:
+        read_secret(SecretRef(file=str(tmp_path / "key")))
+    assert caught.value.problems[0].code == "RUN003"
+    assert "horse" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kept", [b"correct-horse", b"correct-horse\n", b"correct-horse\r\n"])
+def test_one_newline_at_the_end_is_none_of_the_secret(tmp_path: Path, kept: bytes) -> None:
+    (tmp_path / "key").write_bytes(kept)
+    assert read_secret(SecretRef(file=str(tmp_path / "key"))) == "correct-horse"

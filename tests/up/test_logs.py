@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,40 @@ def test_bytes_that_are_no_text_and_lines_without_end(tmp_path: Path) -> None:
     os.close(writing)
     log.close(20)
     assert log.path.stat().st_size > 40 * 65536
+
+
+def test_a_disk_that_is_full_stops_nobody_from_writing(tmp_path: Path) -> None:
+    def full(step: Step) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "x.log").symlink_to("/dev/full")
+    reading, writing = os.pipe()
+    log = Log(reading, tmp_path / "x.log", frozenset(), full)
+    done = threading.Event()
+
+    def engine() -> None:
+        os.write(writing, b"Load weight begin\n")
+        os.write(writing, b"x\n" * 200_000)  # more than a pipe holds
+        os.write(writing, b"Uvicorn running\n")
+        os.close(writing)
+        done.set()
+
+    threading.Thread(target=engine, daemon=True).start()
+    assert done.wait(10)
+    log.close(10)
+    assert log.step.phase == "warming up"
+    assert log.error == "No space left on device"
+
+
+def test_each_line_of_a_secret_is_redacted(tmp_path: Path) -> None:
+    secret = "first-half-of-it\nsecond-half-of-it"
+    log = logged(tmp_path, f"x {secret} y\n".encode(), secrets=frozenset({secret}))
+    assert log.path.read_text() == "x <redacted>\n<redacted> y\n"
+
+
+def test_a_short_secret_is_redacted_after_its_flag(tmp_path: Path) -> None:
+    text = b"--api-key abc12 ['--admin-api-key', 'abc12'] --api-key=abc12 tabc12\n"
+    log = logged(tmp_path, text, secrets=frozenset({"abc12"}))
+    assert log.path.read_text() == (
+        "--api-key <redacted> ['--admin-api-key', '<redacted>'] --api-key=<redacted> tabc12\n"
+    )
