@@ -143,8 +143,7 @@ def test_a_second_interrupt_kills_an_engine_that_does_not_end(
     wait_for(tmp_path / "checked.json")
     os.killpg(process.pid, signal.SIGINT)
     assert process.stdout is not None
-    while "interrupt once more" not in process.stdout.readline():
-        pass
+    assert any("interrupt once more" in line for line in process.stdout)
     assert alive(int(str(seen(tmp_path)["pid"])))
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=20)
