@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -141,7 +142,13 @@ def _without_requests(lines: Iterable[LogLine]) -> Iterator[LogLine]:
         traceback = closed and line.text.startswith(_TRACEBACK)
         inside = inside and not traceback and not _STAMPED.match(line.text)
         if not inside:
-            yield line
+            yield _without_arguments(line)
+
+
+def _without_arguments(line: LogLine) -> LogLine:
+    """The line that lists the arguments without them: they are a wish, and hold any text."""
+    start = _START.match(line.text)
+    return dataclasses.replace(line, text=start[0]) if start else line
 
 
 def server_state(
