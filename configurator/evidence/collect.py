@@ -14,6 +14,7 @@ import http.client
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 import time
@@ -41,6 +42,8 @@ KNOWN_ANSWER = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,"
 LOG_HEAD, LOG_TAIL = 2 << 20, 4 << 20
 MAX_BODY = 32 << 20
 MAX_REPORTS, MAX_REPORT = 512, 8 << 20
+MOST_NESTED = 32
+"""Levels of JSON; a page of an engine has less than ten."""
 SPEECH = ("Explain to a new colleague", "Write a short letter about", "Tell the story of",
           "List the arguments for and against")  # fmt: skip
 SUBJECTS = ("moving a small library to another town", "repairing an old bicycle in winter",
@@ -91,6 +94,9 @@ _DEATH = re.compile(
     r"|Scheduler hit an exception|exited with code -?[1-9]).*"
 )
 
+_START = re.compile(r"^(?:[^\s'\"({][^'\"({\n]{0,160}?\s)?server_args=", re.M)
+"""The engine's line with its arguments; the code of a traceback, indented, has the words too."""
+
 
 class CollectError(Exception):
     """Input that cannot be used: one clear line, exit code 2."""
@@ -130,15 +136,23 @@ def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def redact_json(value: Any, secrets: Iterable[str] = ()) -> Any:
-    """The same JSON value without secrets: by the name of a key, and inside every string."""
-    secrets = tuple(secrets)
+    """The same JSON value without secrets: by the name of a key, and inside every string.
+
+    What is nested deeper than `MOST_NESTED` becomes its JSON as text.
+    """
+    return _redacted(value, tuple(secrets), 0)
+
+
+def _redacted(value: Any, secrets: tuple[str, ...], depth: int) -> Any:
+    if depth == MOST_NESTED and isinstance(value, (Mapping, list, tuple)):
+        return redact_text(_as_text(value), secrets)
     if isinstance(value, Mapping):
         return {
-            str(key): REDACTED if is_secret(str(key), item) else redact_json(item, secrets)
+            str(key): REDACTED if is_secret(str(key), item) else _redacted(item, secrets, depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        done = [redact_json(item, secrets) for item in value]
+        done = [_redacted(item, secrets, depth + 1) for item in value]
         for index, item in enumerate(value[:-1]):
             # An argument vector: the value stands after its flag.
             flag = isinstance(item, str) and item.startswith("--") and "=" not in item
@@ -148,14 +162,56 @@ def redact_json(value: Any, secrets: Iterable[str] = ()) -> Any:
     return redact_text(value, secrets) if isinstance(value, str) else value
 
 
+def _as_text(value: Any) -> str:
+    """JSON of a value that is nested too deep for functions that call themselves."""
+    parts: list[str] = []
+    # What is to be written, the next at the end: text as it is, or a value in a tuple of one.
+    left: list[str | tuple[Any]] = [(value,)]
+    while left:
+        entry = left.pop()
+        if isinstance(entry, str):
+            parts.append(entry)
+            continue
+        item = entry[0]
+        if isinstance(item, Mapping):
+            pieces = [[f"{json.dumps(str(key))}: ", (held,)] for key, held in item.items()]
+            ends = "{}"
+        elif isinstance(item, (list, tuple)):
+            pieces, ends = [[(held,)] for held in item], "[]"
+        else:
+            parts.append(json.dumps(item, default=str))
+            continue
+        inner = [part for piece in pieces for part in [", ", *piece]][1:]
+        left += [ends[1], *reversed(inner), ends[0]]
+    return "".join(parts)
+
+
+def _is_nested_deep(value: Any) -> bool:
+    """Whether some of it becomes text."""
+    level = [value]
+    for _ in range(MOST_NESTED + 1):
+        level = [item for item in level if isinstance(item, (Mapping, list, tuple))]
+        level = [
+            held for item in level
+            for held in (item.values() if isinstance(item, Mapping) else item)
+        ]  # fmt: skip
+    return bool(level)
+
+
 def find_secrets(value: Any) -> set[str]:
     """Every string kept under the name of a secret, to be found again elsewhere."""
-    if isinstance(value, Mapping):
-        own = {str(v) for k, v in value.items() if isinstance(v, str) and is_secret(str(k), v)}
-        return own.union(*(find_secrets(item) for item in value.values()))
-    if isinstance(value, (list, tuple)):
-        return set().union(*(find_secrets(item) for item in value))
-    return set()
+    found: set[str] = set()
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, Mapping):
+            found |= {
+                str(v) for k, v in item.items() if isinstance(v, str) and is_secret(str(k), v)
+            }
+            left += item.values()
+        elif isinstance(item, (list, tuple)):
+            left += item
+    return found
 
 
 @dataclass(frozen=True)
@@ -381,6 +437,7 @@ class _Replica:
             self.page("server_info.json", "/server_info", "/get_server_info")
             self.page("loads.json", "/v1/loads?include=all")
             self.page("metrics.txt", "/metrics")
+            self.judge_answers()
         self.copy_reports()
         self.copy_log()
 
@@ -430,7 +487,8 @@ class _Replica:
         except OSError:
             return ""
         # An earlier start may have died in the same file: only what follows the last one counts.
-        found = _DEATH.search(tail.rpartition("server_args=")[2])
+        starts = [match.end() for match in _START.finditer(tail)]
+        found = _DEATH.search(tail, starts[-1] if starts else 0)
         return f"the log says the server died: {found[0].strip()}" if found else ""
 
     def page(self, name: str, *paths: str) -> None:
@@ -485,15 +543,26 @@ class _Replica:
                 steps += self.exchange(kind, body, reply, {"together": len(wave), **timing})
                 if len(wave) == 1:
                     self.alone.append(body)
-            if not any(reply.status == 200 for reply, _ in replies):
-                self.errors.append(f"/generate: {replies[0][0].error}")
-                why = self.check()
-                self.errors += [why] if why else []
-                return None
             sent += len(wave)
+            if not any(reply.status == 200 for reply, _ in replies):
+                why = self.check()
+                refused = replies[0][0].status >= 500 and not why
+                if refused and len(self.requests) < LEVEL1_REQUESTS:
+                    continue  # one text alone may be at fault
+                self.errors += [f"/generate: {replies[0][0].error}", *([why] if why else [])]
+                return None
             if enough is not None and (steps >= enough or (not steps and sent >= LEVEL1_REQUESTS)):
                 break
         return steps
+
+    def judge_answers(self) -> None:
+        """A server that says it is ready and answers every request with an error is not."""
+        statuses = [request["status"] for request in self.requests]
+        if statuses and all(status >= 500 for status in statuses):
+            self.ready = False
+            codes = " and ".join(str(status) for status in sorted(set(statuses)))
+            number = len(statuses)
+            self.errors.insert(0, f"answers {number} of {number} requests with HTTP {codes}")
 
     def timed(self, body: dict[str, Any]) -> tuple[Reply, dict[str, float]]:
         """The reply, when it was asked for since collecting began, and how long it took."""
@@ -516,21 +585,23 @@ class _Replica:
 
     def copy_reports(self) -> None:
         """The in-engine reports, with the time they were written."""
-        found = sorted(self.reports.glob("*.json")) if self.reports else []
+        if self.reports is None:
+            return
+        found = sorted(self.reports.glob("*.json"))
         for path in found[:MAX_REPORTS]:
             try:
-                big = path.stat().st_size > MAX_REPORT
-                value = None if big else json.loads(path.read_bytes())
+                body, stamp = _read_report(path)
+                value = json.loads(body)
             except (OSError, ValueError) as error:
                 self.notes.append(f"report {path.name} left out: {error}")
-                continue
-            if big:
-                self.notes.append(f"report {path.name} left out: over {MAX_REPORT >> 20} MiB")
-                continue
-            self.write(f"reports/{path.name}", value)
-            stamp = path.stat().st_mtime
-            os.utime(self.folder / "reports" / path.name, (stamp, stamp))
-        if self.reports and not found:
+            except RecursionError:
+                self.notes.append(f"report {path.name} left out: nested too deep to be read")
+            else:
+                self.write(f"reports/{path.name}", value)
+                os.utime(self.folder / "reports" / path.name, (stamp, stamp))
+        if len(found) > MAX_REPORTS:
+            self.notes.append(f"replica {self.index}: {len(found) - MAX_REPORTS} reports left out")
+        if not found:
             self.notes.append(f"replica {self.index}: no report in {self.reports}")
 
     def copy_log(self) -> None:
@@ -569,6 +640,9 @@ class _Replica:
 
     def write(self, name: str, value: Any) -> None:
         """Redact, then write."""
+        if _is_nested_deep(value):
+            self.notes.append(f"replica {self.index}: {name} is nested deeper than {MOST_NESTED} "
+                              "levels; what is below is kept as text")  # fmt: skip
         _write(self.folder / name, value, self.secrets)
         self.files.append(name)
 
@@ -579,6 +653,25 @@ class _Replica:
             "ready": self.ready, "error": self.errors[0] if self.errors else "",
             "errors": self.errors, "environment": self.environment(), "files": self.files,
         }  # fmt: skip
+
+
+def _read_report(path: Path) -> tuple[bytes, float]:
+    """A regular file of the folder, with the time it was written; `ValueError` for all else.
+
+    The folder is written from inside a container: a link may lead anywhere on this host.
+    """
+    target = Path(os.path.realpath(path))
+    if Path(os.path.realpath(path.parent)) not in target.parents:
+        raise ValueError("it is a link to a place outside of the folder")
+    # Opening a pipe would wait for somebody who writes.
+    with open(os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
+            raise ValueError("it is no regular file")
+        body = file.read(MAX_REPORT + 1)
+    if len(body) > MAX_REPORT:
+        raise ValueError(f"over {MAX_REPORT >> 20} MiB")
+    return body, state.st_mtime
 
 
 def _bounded(path: Path, head: int, tail: int) -> tuple[str, str]:

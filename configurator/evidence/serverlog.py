@@ -91,6 +91,8 @@ _FATAL = re.compile(
 )
 # What the collector says when it saw the death itself.
 _GONE = re.compile(r"process \d+ has exited|the log says the server died")
+# What the collector says of a server that is alive and of no use.
+_ANSWERS_NONE = re.compile(r"answers (\d+) of \1 requests with HTTP 5")
 # The HTTP server's own error, after which the engine still logs that it is ready.
 _UNBOUND = re.compile(r"\[Errno \d+\] error while attempting to bind on address .*")
 _EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*")
@@ -175,6 +177,11 @@ def server_state(
         return ServerState(
             "failed", phase, reason, remedy or "mend the cause; the end of the log has more",
             f"server.log:{number}" if number else "",
+        )  # fmt: skip
+    if _ANSWERS_NONE.match(error):
+        return ServerState(
+            "failed", "serving", error,
+            "send one such request by hand and read its error and the log; mend the cause", where,
         )  # fmt: skip
     if ready and log is None and not answered:
         return ServerState(

@@ -19,6 +19,7 @@ import pytest
 
 from configurator.evidence import collect as module
 from configurator.evidence.collect import (
+    MOST_NESTED,
     CollectError,
     Plan,
     collect,
@@ -28,6 +29,7 @@ from configurator.evidence.collect import (
     redact_text,
     usable_url,
 )
+from configurator.evidence.read import read_evidence
 
 KEY = "k9-very-secret-key"
 ADMIN = "adm-7777-secret"
@@ -774,3 +776,105 @@ def test_prompts_from_a_file(stub: Stub, tmp_path: Path) -> None:
         assert main(["--url", stub.url, "--out", str(out), "--prompts",
                      str(tmp_path / "prompts")]) == 0  # fmt: skip
         assert [body["text"] for body in stub.generated[1:]] == ["one", "two"]
+
+
+def test_a_server_that_answers_every_request_with_an_error_is_not_ready(
+    stub: Stub, tmp_path: Path
+) -> None:
+    def refuse(body: dict[str, Any]) -> Answer:
+        stub.generated.append(body)
+        return 500, b"boom"
+
+    stub.generate = refuse  # type: ignore[method-assign]
+    replica = collect({0: stub.url}, tmp_path / "out")["replicas"][0]
+    assert replica["ready"] is False
+    assert replica["error"] == "answers 3 of 3 requests with HTTP 500"
+    assert len(stub.generated) == 3
+    assert "server_info.json" in replica["files"]
+    state = read_evidence(tmp_path / "out").replicas[0].state
+    assert (state.state, state.reason) == ("failed", replica["error"])
+    assert main(["--url", stub.url, "--out", str(tmp_path / "again")]) == 1
+
+
+def test_one_request_that_is_refused_does_not_end_the_others(stub: Stub, tmp_path: Path) -> None:
+    answer = stub.generate
+
+    def refuse_first(body: dict[str, Any]) -> Answer:
+        status, text = answer(body)
+        return (500, b"boom") if len(stub.generated) == 1 else (status, text)
+
+    stub.generate = refuse_first  # type: ignore[method-assign]
+    manifest = collect({0: stub.url}, tmp_path / "out")
+    assert [request["status"] for request in manifest["requests"]] == [500, 200, 200]
+    assert manifest["replicas"][0]["ready"] is True
+
+
+def nested(levels: int) -> str:
+    return '{"a": ' * levels + '{"api_key": "verysecretvalue1", "kept": [1, "x"]}' + "}" * levels
+
+
+@pytest.mark.parametrize("levels", [100, 900])
+def test_deep_json_loses_nothing_but_its_secrets(stub: Stub, tmp_path: Path, levels: int) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "deep.json").write_text(nested(levels))
+    stub.info["deep"] = json.loads(nested(levels - 40))
+    manifest = collect({0: stub.url}, tmp_path / "out", reports={0: folder})
+    for name in ("reports/deep.json", "server_info.json"):
+        text = (tmp_path / "out/replica-0" / name).read_text()
+        read(tmp_path / "out/replica-0" / name)
+        assert "kept" in text
+        assert "verysecretvalue1" not in text
+        assert any(f"{name} is nested deeper than 32 levels" in n for n in manifest["notes"])
+
+
+def test_the_text_of_deep_json_is_json() -> None:
+    value: Any = {"a": [1, None, True, '"x'], "b": {}, "c": [], "d": {"e": [[2.5], {"f": "g"}]}}
+    for _ in range(MOST_NESTED):
+        value = {"in": value}
+    found = redact_json(value)
+    for _ in range(MOST_NESTED):
+        found = found["in"]
+    inner: Any = value
+    for _ in range(MOST_NESTED):
+        inner = inner["in"]
+    assert json.loads(found) == inner
+
+
+def test_a_report_too_deep_to_read_is_left_out(stub: Stub, tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
+    manifest = collect({0: stub.url}, tmp_path / "out", reports={0: folder})
+    assert "report deep.json left out: nested too deep to be read" in manifest["notes"]
+
+
+def test_only_regular_files_of_the_folder_are_reports(stub: Stub, tmp_path: Path) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (tmp_path / "outside.json").write_text('{"outside": 1}')
+    (folder / "good.json").write_text('{"inside": 1}')
+    (folder / "same.json").symlink_to("good.json")
+    (folder / "away.json").symlink_to("../outside.json")
+    (folder / "endless.json").symlink_to("/dev/zero")
+    (folder / "gone.json").symlink_to("nothing")
+    (folder / "loop.json").symlink_to("loop.json")
+    (folder / "folder.json").mkdir()
+    os.mkfifo(folder / "pipe.json")
+    manifest = collect({0: stub.url}, tmp_path / "out", reports={0: folder})
+    kept = tmp_path / "out/replica-0/reports"
+    assert sorted(path.name for path in kept.iterdir()) == ["good.json", "same.json"]
+    notes = "\n".join(manifest["notes"])
+    for name in ("away", "endless", "gone", "loop", "folder", "pipe"):
+        assert f"report {name}.json left out: " in notes
+
+
+def test_the_code_of_a_traceback_is_no_new_start(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(
+        "[2026-01-01 00:00:01] server_args=ServerArgs(x=1)\n"
+        "Rank 0 scheduler died: crashed with exit code 1\n"
+        "Traceback (most recent call last):\n    server_args=server_args,\n"
+    )
+    replica = collect({0: closed_url()}, tmp_path / "out", logs={0: log})["replicas"][0]
+    assert "crashed with exit code 1" in replica["error"]
