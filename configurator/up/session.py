@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from configurator.evidence.read import read_evidence
 from configurator.inengine.bundle import write_bundle
 from configurator.judge import Judgement
 from configurator.loader import Validators
-from configurator.render.instrument import probe_variables
+from configurator.render.instrument import instrumented, probe_variables
 from configurator.report.json_report import judgement as as_json
 from configurator.report.terminal import print_judgement
 from configurator.up import dropping
@@ -24,9 +23,11 @@ from configurator.up.console import Console, Saying
 from configurator.up.engine_python import EnginePython, ask_gpus, ask_python, versions
 from configurator.up.launching import Command, Running, commands_of, start
 from configurator.up.lock import RunLock, kill_strays, left_behind, lock_path, stop_left_behind
+from configurator.up.page import write_page
 from configurator.up.phases import Step
 from configurator.up.preflight import Finding, Host, preflight
 from configurator.up.report import Report
+from configurator.up.required import missing_reports
 from configurator.up.signals import Stop
 from configurator.up.stopping import Patience, adopt_orphans, reap, stop_all
 from configurator.up.waiting import SILENCE_S, Ended, raise_if_over, wait_ready
@@ -83,6 +84,7 @@ class Session:
         self.checked = "not reached"
         self.stop = Stop()
         self.adopts = False
+        self._told: set[str] = set()
 
     def run(self) -> int:
         """Everything from the lock to the last process; the exit code.
@@ -93,7 +95,7 @@ class Session:
         path = lock_path(self.deployment.name, self.plan.host)
         with self.stop, RunLock(path) as lock:
             self._clean_up(lock)
-            self.report.create()
+            self.report.create(searched=instrumented(self.deployment))
             self.adopts = adopt_orphans()
             ended = Ended(3, "a fault of configurator itself")
             try:
@@ -256,29 +258,13 @@ class Session:
             thread.join(0.1)
         result = results[0]
         if isinstance(result, BaseException):
-            raise result
+            raise _could_not_check(result)
         name, status = self.deployment.name, self.deployment.profile.status
         self.report.write("verdicts.json", as_json(result, name, status) + "\n")
         self.console.call(lambda: print_judgement(result, name, status))
-        self._write_page(result)
+        if why := write_page(self.report, result, self.deployment, self.plan.validators):
+            self.console.say(f"no page: {why}", "yellow")
         return result
-
-    def _write_page(self, judgement: Judgement) -> None:
-        from configurator.report.html import Asked, page
-
-        folder = shlex.quote(str(self.report.directory))
-        replay = f"configurator check {folder}/profile.yaml --replay {folder}/evidence"
-        asked = Asked(
-            self.deployment.expectations, self.plan.validators.probes, self.deployment,
-            f"{replay} --format html -o report.html",
-        )  # fmt: skip
-        try:
-            text = page(judgement, read_evidence(self.report.evidence), asked)
-        except Exception as error:
-            # The page is for reading; a fault of it must not stop a launch that is good.
-            self.console.say(f"no page: {type(error).__name__}: {error}", "yellow")
-            return
-        self.report.write("report.html", text)
 
     def _targets(self) -> list[Target]:
         found = []
@@ -300,10 +286,19 @@ class Session:
                 )
         if judgement.crashed:
             raise Ended(3, "a probe crashed, so nothing is proven; it is stopped")
+        if missing := self._missing_reports():
+            self.checked = "not good"
+            raise Ended(1, f"{'; '.join(missing)}; it is stopped")
         if judgement.exit_code and dropping.fails_beyond_drops(judgement):
             failing = [verdict.mechanism for verdict in judgement.verdicts if verdict.fails]
             what = ", ".join(failing) or "a server is not ready"
             raise Ended(1, f"the launch is not what the profile asks for: {what}; it is stopped")
+
+    def _missing_reports(self) -> list[str]:
+        if not self.deployment.profile.evidence.require_report:
+            return []
+        replicas = [target.replica for target in self._targets()]
+        return missing_reports(self.deployment, read_evidence(self.report.evidence), replicas)
 
     def _leave_out(self, judgement: Judgement, lock: RunLock) -> None:
         """Stop, and make the deployment one without what was refuted."""
@@ -335,14 +330,10 @@ class Session:
         self._say_dropped()
         urls = [each.command.url for each in self.running if each.command.answers]
         self.console.say(f"serving on {', '.join(urls)}; report in {self.report.directory}")
-        told: set[str] = set()
         while not self.stop.sleep(0.5):
             raise_if_over(self.running, self.stop, "while serving")
             reap(each.popen.pid for each in self.running)
-            for each in self.running:
-                if each.log.error and each.command.name not in told:
-                    told.add(each.command.name)
-                    self.console.say(f"the log cannot be written: {each.log.error}", "yellow")
+            self._say_unwritten()
         assert self.stop.signal is not None
         raise Ended(0, f"stopped by {self.stop.signal.name}, as asked")
 
@@ -352,12 +343,24 @@ class Session:
 
     def _say_phase(self, phase: str) -> None:
         self.report.phase("up", Step(phase))
+        self._say_unwritten()
+
+    def _say_unwritten(self) -> None:
+        """Say once of every file that it could not be written, and go on."""
+        for each in self.running:
+            if each.log.error:
+                self.report.unwritten.setdefault(f"log/{each.log.path.name}", each.log.error)
+        for name, why in list(self.report.unwritten.items()):
+            if name not in self._told:
+                self._told.add(name)
+                self.console.say(f"{name} of the report is not whole: {why}; going on", "yellow")
 
     def _stop(self, lock: RunLock) -> None:
         """End everything that runs, whatever else may fail."""
         if self.running:
             self.console.say("stopping; interrupt once more to kill at once")
         stop_all(self.running, self.stop, self.plan.patience, self.console.say, adopted=self.adopts)
+        self._say_unwritten()
         self.running.clear()
         lock.clear()
 
@@ -377,6 +380,20 @@ class Session:
             "dropped": [{"name": each.name, "why": each.why} for each in self.dropped],
             "elapsed_s": round(self.report.elapsed, 1),
         })  # fmt: skip
+        self._say_unwritten()
+
+
+def _could_not_check(error: BaseException) -> BaseException:
+    """What ends the run when the self-check could not be made."""
+    if isinstance(error, ConfiguratorError):
+        return error
+    if isinstance(error, RecursionError):
+        why = "an answer of the engine is nested too deeply to be read"
+    elif isinstance(error, OSError):
+        why = f"its evidence cannot be kept: {error.strerror or error}"
+    else:
+        return error
+    return Ended(1, f"nothing is proven, the self-check could not be made: {why}; it is stopped")
 
 
 def _bound(report: Report, name: str) -> Callable[[Step], None]:

@@ -28,6 +28,8 @@ def main() -> None:
             time.sleep(120)
         if "no-sglang" not in MODES:
             sys.path.append(str(HERE / "site"))
+        if "no-plugins" in MODES:
+            sys.path[:] = [part for part in sys.path if "probe-bundle" not in part]
         code, sys.argv = sys.argv[2], sys.argv[2:]
         exec(code, {})
         return
@@ -49,6 +51,8 @@ def serve() -> None:
     leak_key()
     print("[2026-11-30 05:23:23] Load weight begin. avail mem=21.94 GB", flush=True)
     print("Loading safetensors checkpoint shards:  50% Completed | 1/2", end="\r", flush=True)
+    if "evil" in MODES:
+        print("\x1b]0;title\x07\x1b[2J\x9b31m boom", flush=True)
     if "dies" in MODES:
         print("Traceback (most recent call last):\n  File 'x'", file=sys.stderr)
         print("torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB", file=sys.stderr)
@@ -59,9 +63,16 @@ def serve() -> None:
     name = "sabotaged" if "sabotaged" in MODES and attempt == 0 else "healthy"
     recorded = RecordedServer(recording(name))
     print(recorded.log.read_text(), flush=True)
-    if folder := os.environ.get("CONFIGURATOR_PROBE_DIR"):
+    folder = os.environ.get("CONFIGURATOR_PROBE_DIR")
+    if folder and "no-report" not in MODES:
         shutil.copytree(recorded.reports, folder)
     handler = _handler(recorded)
+    if "deep" in MODES:
+        nested = b'{"a":' + b"[" * 900 + b"]" * 900 + b"}"
+        answer = handler.do_GET  # type: ignore[attr-defined]
+        handler.do_GET = lambda self: (  # type: ignore[attr-defined]
+            self._send(200, "application/json", nested) if "info" in self.path else answer(self)
+        )
     if "slow-check" in MODES:
         handler.do_POST = lambda self: time.sleep(120)  # type: ignore[attr-defined]
     port = int(sys.argv[sys.argv.index("--port") + 1])

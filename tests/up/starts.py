@@ -53,6 +53,8 @@ class Start:
     term_s: float = 20.0
     silence_s: float = 120.0
     env: dict[str, str] = field(default_factory=dict)
+    wrapper: list[str] = field(default_factory=list)
+    """Words before the command."""
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,7 +86,8 @@ class Start:
     def up(self, mode: str, *options: str, report: str = "report") -> subprocess.Popen[str]:
         """Start it."""
         process = subprocess.Popen(
-            [sys.executable, "-c", _DRIVER.format(term_s=self.term_s, silence_s=self.silence_s),
+            [*self.wrapper, sys.executable, "-c",
+             _DRIVER.format(term_s=self.term_s, silence_s=self.silence_s),
              "up", str(self.profile), "--python", str(self.folder / "python3"),
              "--content", str(self.folder / "content"),
              "--report", str(self.folder / report), *options],

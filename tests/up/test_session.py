@@ -293,3 +293,80 @@ def test_wrong_usage(start: Start, options: tuple[str, ...], said: str) -> None:
     code, output = start.run("healthy", *options)
     assert code == 2
     assert said in " ".join(output.split())
+
+
+REQUIRED = "evidence: {require_report: true}\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "extra", "why"),
+    [
+        ("no-report", "", "no in-engine report of rank 0; let the engine load the plugin"),
+        (
+            "no-report", "hardware: {name: cpu, gpus: 2, overrides: {gpus_per_host: 2}}\n"
+            "topology: {tensor: 2}\n",
+            "no in-engine report of rank 0, 1; let the engine load the plugin",
+        ),
+        (
+            "healthy", "hardware: {name: cpu, gpus: 2, overrides: {gpus_per_host: 2}}\n"
+            "topology: {tensor: 2}\n", "no in-engine report of rank 1; ",
+        ),
+        ("healthy", "", ""),
+    ],
+    ids=["none", "none of two", "one of two", "there"],
+)  # fmt: skip
+def test_a_required_report_that_is_missing_stops_it(
+    start: Start, mode: str, extra: str, why: str
+) -> None:
+    start.write(REQUIRED + extra)
+    code, output = start.run(mode, "--once", "--skip", "plugins")
+    assert code == (1 if why else 0), output
+    assert why in output
+    assert ("no in-engine report" in output) == bool(why)
+    assert start.json("result.json")["self_check"] == ("not good" if why else "good")
+    assert start.alive() == []
+
+
+def test_an_answer_that_is_nested_too_deeply_is_said(start: Start) -> None:
+    code, output = start.run("deep", "--once")
+    assert code in (0, 1), output
+    assert "a fault of configurator" not in output
+    assert start.json("result.json")["exit_code"] == code
+    assert start.alive() == []
+
+
+def test_a_report_directory_that_pythonpath_cannot_name(start: Start) -> None:
+    code, output = start.run("healthy", report="a:b")
+    assert code == 2
+    assert "RUN005" in output
+    assert "a:b has ':' in its name, where PYTHONPATH ends" in output
+    assert not (start.folder / "seen-0.json").exists()
+    start.write("evidence: {instrument: none}")
+    assert start.run("healthy", "--once", report="a:b")[0] == 0
+
+
+@pytest.mark.parametrize("streams", [">&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_no_fault(start: Start, streams: str) -> None:
+    start.wrapper = ["/bin/sh", "-c", f'exec "$@" {streams}', "sh"]
+    code, output = start.run("healthy", "--once")
+    assert (code, output) == (0, "")
+    assert start.json("result.json")["self_check"] == "good"
+
+
+def test_words_of_the_engine_do_not_reach_the_terminal_raw(start: Start) -> None:
+    code, output = start.run("evil,dies")
+    assert code == 1
+    assert "boom" in output
+    assert "\x1b]0;" not in output
+    assert "\x9b" not in output
+
+
+def test_a_key_of_two_lines_starts_nothing(start: Start) -> None:
+    key = start.folder / "key"
+    key.write_text("correct-horse-1\ncorrect-horse-2\n")
+    start.write(f"SERVING: api_key: {{file: {key}}}")
+    code, output = start.run("healthy", "--once")
+    assert code == 2
+    assert "RUN003" in output
+    assert "it has 2 lines" in output
+    assert not (start.folder / "seen-0.json").exists()
