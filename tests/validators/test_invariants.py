@@ -20,9 +20,13 @@ KNOWN = Catalogue.of("0.5.23", [], [Variable("SGLANG_KNOWN", "bool")], env_read=
 def reported(undeclared: tuple[str, ...] = (), **simulated: str) -> tuple[Report, ...]:
     return (
         Report(
-            "tp0.json", 0, "ready", None, env_undeclared=undeclared, simulated_acceptance=simulated
+            "tp0.json", 0, "ready", None, env_undeclared=undeclared,
+            simulated_acceptance=simulated, knows_simulation=True, knows_undeclared=True,
         ),
-    )
+    )  # fmt: skip
+
+
+SILENT = (Report("tp1.json", 1, "ready", None),)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,14 @@ def reported(undeclared: tuple[str, ...] = (), **simulated: str) -> tuple[Report
         ({"reports": reported()}, "PROVEN"),
         ({"server_info": {"internal_states": [{"env_vars": {LENGTH: "3"}}]}}, "REFUTED"),
         ({"environment": {}, "reports": reported(SGLANG_SIMULATE_ACC_LEN="3")}, "REFUTED"),
+        ({"environment": {LENGTH: "<redacted>"}}, "REFUTED"),
+        ({"reports": reported(SGLANG_SIMULATE_ACC_LEN="(redacted)")}, "REFUTED"),
+        ({"reports": reported(SGLANG_SIMULATE_ACC_LEN="<set>")}, "REFUTED"),
+        ({"environment": {"error": "KeyError"}}, "INCONCLUSIVE"),
+        ({"server_info": {"internal_states": [{"env_vars": {"error": "x"}}]}}, "INCONCLUSIVE"),
+        ({"reports": SILENT}, "INCONCLUSIVE"),
+        ({"reports": reported() + SILENT}, "INCONCLUSIVE"),
+        ({"environment": {}, "reports": SILENT}, "PROVEN"),
         ({}, "INCONCLUSIVE"),
     ],
 )
@@ -59,6 +71,9 @@ def test_simulated_acceptance(
          "every"),
         (None, {"environment": {"SGLANG_X": "1"}}, "INCONCLUSIVE", "no catalogue"),
         (KNOWN, {}, "INCONCLUSIVE", "not known"),
+        (KNOWN, {"reports": SILENT}, "INCONCLUSIVE", "tp1.json does not say it"),
+        (None, {"reports": reported() + SILENT}, "INCONCLUSIVE", "tp1.json does not say it"),
+        (None, {"environment": {}, "reports": SILENT}, "INCONCLUSIVE", "no catalogue"),
     ],
 )  # fmt: skip
 def test_undeclared_environment(
@@ -93,8 +108,11 @@ def test_undeclared_environment(
          {"attention_backend": "x", "decode_attention_backend": "y"}, "REFUTED"),
         ({"json_model_override_args": '{"a": 1}'}, {"json_model_override_args": {"a": 1}},
          "PROVEN"),
-        ({"api_key": "***"}, {"api_key": "other"}, "PROVEN"),
-        ({"unknown": "1"}, {"tp_size": 1}, "PROVEN"),
+        ({"api_key": "***"}, {"api_key": "other"}, "INCONCLUSIVE"),
+        ({"api_key": "***", "tp": "1"}, {"api_key": "other", "tp_size": 1}, "PROVEN"),
+        ({"unknown": "1"}, {"tp_size": 1}, "INCONCLUSIVE"),
+        ({"page_size": 10**400}, {"page_size": 64}, "REFUTED"),
+        ({"page_size": "64"}, {"page_size": 10**400}, "REFUTED"),
         ({"tp": "4"}, None, "INCONCLUSIVE"),
         ({}, {"tp_size": 1}, "INCONCLUSIVE"),
     ],
@@ -127,6 +145,13 @@ def test_every_difference_is_named(validators: Validators) -> None:
         (spoken([0, 0, 0, 4], spec_num_proposed_drafts=3), "REFUTED", "accepted of 3 proposed"),
         (spoken([4], spec_accept_rate=float("nan")), "REFUTED", "spec_accept_rate is nan"),
         (spoken([4], spec_num_correct_drafts=-1), "REFUTED", "is -1"),
+        (spoken([4], spec_num_correct_drafts=float("inf")), "REFUTED", "is inf"),
+        (spoken([4], completion_tokens=10**400), "REFUTED", "completion_tokens is 1000"),
+        (spoken([-1, 5]), "REFUTED", "holds what is no count"),
+        (spoken([0, 10**400]), "REFUTED", "completion_tokens is 2000"),
+        (spoken([4], spec_verify_ct="4"), "INCONCLUSIVE", "spec_verify_ct is '4'"),
+        (spoken([4], spec_verify_ct=True), "INCONCLUSIVE", "spec_verify_ct is 'True'"),
+        (spoken([4], completion_tokens="many"), "INCONCLUSIVE", "completion_tokens is 'many'"),
         (spoken([]), "INCONCLUSIVE", "no response counts"),
     ],
 )
