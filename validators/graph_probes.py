@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from configurator import (
     Check,
+    ModelReport,
     Observation,
     Outcome,
     Replica,
+    Report,
     Rung,
     inconclusive,
+    on_ranks,
     probe,
     proven,
     refuted,
@@ -75,6 +81,9 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     decode lines of a wished batch size or of the profile's concurrency say that it ran eager, or
     the engine resolved decode graphs to disabled.
 
+    The sizes are those that every rank captured; the batch sizes that were to be captured prove
+    nothing, and neither does a report that does not show its table of graphs.
+
     Open: both kinds of passes were counted, or neither metrics nor captured sizes are known. The
     gauge `is_cuda_graph` may stay 0 while graphs replay and is not used. Fewer launches a step do
     not mean fewer kernels. A draft whose extend step was not captured runs eager; the summary
@@ -82,9 +91,8 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     """
     replica = check.replica
     wished = [int(part) for part in (check.expectation.value or "").split(",") if part.strip()]
-    captured = list(_captured(replica))
-    sizes = {size for observation, found in captured for size in found}
-    observations = [observation for observation, _ in captured]
+    table = _table(replica)
+    sizes, observations = table.sizes or set(), list(table.observations)
     passes = _passes(replica)
     if passes is not None:
         observations += [
@@ -95,12 +103,12 @@ def decode_cuda_graphs(check: Check) -> Outcome:
         ]
     note = _eager_draft(replica)
     missing = [size for size in wished if size not in sizes]
-    if captured and missing:
+    if table.sizes is not None and (missing or table.is_empty):
+        which = f" for batch size {', '.join(map(str, missing))}" if missing else ""
         return refuted(
             Rung.CAPTURED,
-            f"no graph was captured for batch size {', '.join(map(str, missing))}; captured: "
-            f"{_listed(sizes)}",
-            *observations, remedy=f"set --cuda-graph-bs-decode {' '.join(map(str, wished))}",
+            f"no graph was captured{which}{table.where}; captured: {_listed(sizes) or 'none'}",
+            *observations, remedy=f"set --cuda-graph-bs-decode {' '.join(map(str, wished)) or 1}",
         )  # fmt: skip
     lines = list(_decode_lines(replica))
     observations += [seen for seen, _, _ in lines][:3]
@@ -113,7 +121,42 @@ def decode_cuda_graphs(check: Check) -> Outcome:
         )  # fmt: skip
     if passes is not None and sum(passes.values()) > 0:
         return _of_passes(passes, observations, sizes, note)
-    return _without_metrics(replica, lines, observations, sizes, note)
+    return _without_metrics(replica, lines, table, observations, note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What is known of the captured batch sizes."""
+
+    sizes: set[int] | None
+    """Sizes that every source and every rank has; None: no source shows any."""
+    observations: list[Observation]
+    where: str
+    """` on rank 1` where some ranks captured nothing; empty otherwise."""
+    is_empty: bool
+    """A rank captured nothing."""
+    unknown: str
+    """Ranks that do not tell while others do, in words; empty: none."""
+
+
+def _table(replica: Replica) -> _Table:
+    """The sizes that all have: a rank without a graph runs eager and holds up the others."""
+    said, ranks = list(_captured(replica)), list(_of_reports(replica))
+    logged = {size for seen, sizes in said if seen.source == "log" for size in sizes}
+    groups = [set(sizes) for seen, sizes in said if seen.source != "log"]
+    groups += [logged] if logged else []
+    groups += [set(sizes) for _, _, sizes in ranks if sizes is not None]
+    reports = [report for report, _, _ in ranks]
+    empty = [report for report, _, sizes in ranks if sizes == []]
+    silent = [report for report, _, sizes in ranks if sizes is None]
+    known = any(sizes is not None for _, _, sizes in ranks)
+    return _Table(
+        set.intersection(*groups) if groups else None,
+        [seen for seen, _ in said] + [seen for _, seen, _ in ranks],
+        on_ranks(empty, reports) if empty else "",
+        bool(empty),
+        f"the part graphs is not known{on_ranks(silent, reports)}" if silent and known else "",
+    )
 
 
 _Line = tuple[Observation, int, bool]
@@ -130,9 +173,10 @@ def _eager_where_needed(check: Check, wished: list[int], lines: list[_Line]) -> 
 
 
 def _without_metrics(
-    replica: Replica, lines: list[_Line], observations: list[Observation], sizes: set[int],
+    replica: Replica, lines: list[_Line], table: _Table, observations: list[Observation],
     note: str,
 ) -> Outcome:  # fmt: skip
+    sizes = table.sizes or set()
     off = _disabled(replica)
     if off is not None and not any(graph for _, _, graph in lines):
         return refuted(
@@ -141,6 +185,11 @@ def _without_metrics(
         )  # fmt: skip
     if lines:
         return _of_lines(lines, observations, sizes, note)
+    if sizes and table.unknown:
+        text = f"graphs are captured for batch sizes {_listed(sizes)}, but {table.unknown}"
+        return inconclusive(
+            Rung.CAPTURED, text, *observations, remedy="start the server with --enable-metrics"
+        )
     if sizes:
         text = f"graphs are captured for batch sizes {_listed(sizes)}{note}"
         return proven(Rung.CAPTURED, f"{text}; no metrics show that they run", *observations)
@@ -220,23 +269,74 @@ def _disabled(replica: Replica) -> Observation | None:
 
 
 def _passes(replica: Replica) -> dict[str, float] | None:
-    """Decode passes by mode since start-up; None when they are not counted."""
+    """Decode passes by mode since start-up; None when they are not counted, or not sensibly."""
     if replica.metrics is None:
         return None
+    now, before = _counters(replica.metrics), _counters(replica.metrics_startup or ())
+    if not now or not all(0 <= value < math.inf for value in now.values()):
+        return None
+    if any(value > now.get(series, 0.0) for series, value in before.items()):
+        # A restart between the snapshots reset every counter: they count from it on.
+        before = {}
     modes = {"decode_cuda_graph": 0.0, "decode_none": 0.0}
-    seen = False
-    for sign, samples in ((1, replica.metrics), (-1, replica.metrics_startup or ())):
-        for sample in samples:
-            mode = sample.labels.get("mode", "")
-            if sample.name.endswith(_PASSES) and mode in modes:
-                seen = seen or sign > 0
-                modes[mode] += sign * sample.value
-    # A counter that fell was reset by a restart between the snapshots.
-    return {mode: max(0.0, count) for mode, count in modes.items()} if seen else None
+    for series, value in now.items():
+        modes[dict(series)["mode"]] += value - before.get(series, 0.0)
+    return modes if all(0 <= value < math.inf for value in modes.values()) else None
+
+
+_Series = tuple[tuple[str, str], ...]
+"""The labels of a counter."""
+
+
+def _counters(samples: Iterable[Any]) -> dict[_Series, float]:
+    """Counters of decode passes by their labels."""
+    return {
+        tuple(sorted(sample.labels.items())): sample.value
+        for sample in samples
+        if sample.name.endswith(_PASSES)
+        and sample.labels.get("mode") in ("decode_cuda_graph", "decode_none")
+    }
+
+
+def _of_reports(replica: Replica) -> Iterator[tuple[Report, Observation, list[int] | None]]:
+    """The sizes that each rank captured; None where its report does not tell."""
+    reports = [r for r in replica.reports if r.target is not None and r.stage == "ready"]
+    targets = [report.target for report in reports if report.target is not None]
+    # An engine that shows the graphs of one rank shows those of all: null is then none at all.
+    shows = any(target.graphs.get("decode") for target in targets)
+    for report, target in zip(reports, targets, strict=True):
+        decode = target.graphs.get("decode")
+        sizes = _sizes_of(target)
+        if decode is None and not sizes and not shows:
+            continue
+        shown = "not known" if sizes is None else sizes
+        text = f"to be captured: {list(decode.wanted)}" if decode is not None else ""
+        rung = Rung.RESOLVED if sizes is None else Rung.CAPTURED
+        yield (
+            report,
+            Observation(
+                "report", "captured sizes", shown, rung, report.file, text, rank=report.rank
+            ),
+            sizes,
+        )
+
+
+def _sizes_of(target: ModelReport) -> list[int] | None:
+    """Batch sizes in the table of graphs; None where it is not shown or counts something else."""
+    decode = target.graphs.get("decode")
+    if decode is None:
+        sizes = target.graph_batch_sizes
+        return None if sizes is None else list(sizes)
+    if decode.captured is None:
+        return None
+    # With ragged verification the table counts tokens, and nothing of it is a batch size.
+    if decode.wanted and not set(decode.captured) <= set(decode.wanted):
+        return None
+    return list(decode.captured)
 
 
 def _captured(replica: Replica) -> Iterator[tuple[Observation, list[int]]]:
-    """Batch sizes that the target's decode or verify graphs were captured for."""
+    """Batch sizes captured for decode or verify steps, as /server_info and the log say."""
     info = replica.server_info or replica.server_info_startup or {}
     states = info.get("internal_states")
     for index, state in enumerate(states if isinstance(states, list) else []):
@@ -246,13 +346,6 @@ def _captured(replica: Replica) -> Iterator[tuple[Observation, list[int]]]:
             yield (
                 Observation("server_info", "captured sizes", sizes, Rung.CAPTURED, pointer),
                 [int(size) for size in sizes],
-            )
-    for report in replica.reports:
-        if report.target is not None and report.target.graph_batch_sizes:
-            sizes = list(report.target.graph_batch_sizes)
-            yield (
-                Observation("report", "captured sizes", sizes, Rung.CAPTURED, report.file),
-                sizes,
             )
     lines = [(line, found) for line in replica.log or () for found in _CAPTURE.finditer(line.text)]
     ended = {found[1].lower() for _, found in lines if found[2].lower() == "end"}
