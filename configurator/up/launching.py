@@ -17,7 +17,7 @@ from configurator.render.bash import script_name
 from configurator.render.instrument import joined
 from configurator.schema.profile import SecretRef
 from configurator.up import proc
-from configurator.up.lock import Group, RunLock
+from configurator.up.lock import MARK, Group, RunLock
 from configurator.up.logs import Log
 from configurator.up.phases import Step
 
@@ -249,22 +249,17 @@ def start(
         )
     log.parent.mkdir(parents=True, exist_ok=True)
     reading, writing = os.pipe()
+    pipe = os.fstat(writing).st_ino
     try:
-        popen = subprocess.Popen(
-            ["/bin/sh", "-c", _WAIT_THEN_RUN, "sh", *command.argv],
-            env=command.env, stdin=subprocess.PIPE, stdout=writing, stderr=writing,
-            start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
+        popen = _spawn(command, writing, lock.run)
+        stat = proc.read_stat(popen.pid)
+        group = Group(popen.pid, stat.start if stat else 0, command.name, lock.run, pipe)
+        _write_down(group, popen, lock)
+    except ConfiguratorError:
         os.close(reading)
-        raise ConfiguratorError.single(
-            "RUN004", f"{program} cannot be started: {error.strerror or error}", "see --python"
-        ) from error
+        raise
     finally:
         os.close(writing)
-    stat = proc.read_stat(popen.pid)
-    group = Group(popen.pid, stat.start if stat else 0, command.name)
-    lock.add(group)
     running = Running(command, popen, group, Log(reading, log, command.secrets, on_step))
     assert popen.stdin is not None
     try:
@@ -273,3 +268,27 @@ def start(
     except BrokenPipeError:
         pass  # it is dead already, and whoever waits for it will see that
     return running
+
+
+def _spawn(command: Command, output: int, run: str) -> subprocess.Popen[bytes]:
+    """The process, which waits for a word before it begins."""
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _WAIT_THEN_RUN, "sh", *command.argv],
+            env={**command.env, MARK: run}, stdin=subprocess.PIPE, stdout=output, stderr=output,
+            start_new_session=True,
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ConfiguratorError.single(
+            "RUN004", f"{command.argv[0]} cannot be started: {why}", "see --python"
+        ) from error
+
+
+def _write_down(group: Group, popen: subprocess.Popen[bytes], lock: RunLock) -> None:
+    try:
+        lock.add(group)
+    except ConfiguratorError:
+        popen.kill()
+        popen.communicate()
+        raise

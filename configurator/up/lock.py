@@ -9,18 +9,21 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from configurator.errors import ConfiguratorError
-from configurator.inengine.bundle import DIRECTORY
 from configurator.up import proc
+
+MARK = "CONFIGURATOR_UP_RUN"
+"""Variable that every process of a run has, with a value that no other run has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,10 @@ class Group:
     start: int
     """Start time of the leader in clock ticks, so that a reused id is never mistaken for it."""
     name: str
+    run: str = ""
+    """Value of `MARK` in the environment of whoever was started with it."""
+    pipe: int = 0
+    """The pipe that it writes its log to; an engine may write over its own environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,8 @@ class RunLock:
         self._file = -1
         self._about: dict[str, Any] = {}
         self._groups: list[Group] = []
+        self.run = secrets.token_hex(16)
+        """Marks what is started under this lock."""
         self.before: Record | None = None
         """What the last start left in the file; None when it left nothing."""
 
@@ -106,28 +115,36 @@ class RunLock:
         self._write()
 
     def clear(self) -> None:
-        """Every group is gone."""
+        """Every group is gone. A record that says otherwise does no harm: nobody has its marks."""
         self._groups = []
-        self._write()
+        with suppress(ConfiguratorError):
+            self._write()
 
     def _write(self) -> None:
-        groups = [{"pid": g.pid, "start": g.start, "name": g.name} for g in self._groups]
+        groups = [asdict(group) for group in self._groups]
         data = json.dumps({**self._about, "groups": groups}).encode()
-        os.pwrite(self._file, data, 0)
-        os.ftruncate(self._file, len(data))
-        os.fsync(self._file)
+        try:
+            os.pwrite(self._file, data, 0)
+            os.ftruncate(self._file, len(data))
+            os.fsync(self._file)
+        except OSError as error:
+            raise ConfiguratorError.single(
+                "RUN001", f"the lock {self.path} cannot be written: {error.strerror or error}",
+                "make room there, or set XDG_RUNTIME_DIR to another directory",
+            ) from error  # fmt: skip
 
     def _read(self) -> Record | None:
         """The record; None when the file is new, or its writer died while writing."""
         try:
             data = json.loads(os.pread(self._file, 1 << 20, 0))
             groups = tuple(
-                Group(int(g["pid"]), int(g["start"]), str(g["name"])) for g in data["groups"]
+                Group(int(g["pid"]), int(g["start"]), str(g["name"]), str(g["run"]), int(g["pipe"]))
+                for g in data["groups"]
             )
             return Record(
                 int(data["pid"]), str(data["since"]), str(data["report"]), str(data["boot"]), groups
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
 
@@ -149,26 +166,41 @@ def left_behind(record: Record | None) -> list[Group]:
 
 
 def members(group: Group) -> list[proc.Stat]:
-    """The living processes of a group; none when another process has its id by now.
+    """The living processes of a group; none when they are not provably those that were started.
 
-    Without its leader a group is known by its session: the kernel gives the id to nobody else
-    as long as a member lives.
+    The leader must have the start time and a mark of the run. Without its leader a group is known
+    by its session, which the kernel gives to nobody else as long as a member lives, and a mark.
     """
+    found = _in_session(group)
+    known = [stat for stat in found if stat.pid == group.pid] or found
+    return found if any(_is_marked(stat.pid, group) for stat in known) else []
+
+
+def _in_session(group: Group) -> list[proc.Stat]:
     leader = proc.read_stat(group.pid)
-    if leader is not None and leader.start != group.start:
+    if leader is not None and (leader.start != group.start or leader.session != group.pid):
         return []
     return [stat for stat in proc.of_session(group.pid) if stat.start >= group.start]
 
 
+def _is_marked(pid: int, group: Group) -> bool:
+    if pid <= 1 or pid == os.getpid():
+        return False
+    named = bool(group.run) and proc.has_set(pid, f"{MARK}={group.run}".encode())
+    return named or (group.pipe > 0 and proc.writes_to(pid, group.pipe))
+
+
 def strays(record: Record | None) -> list[int]:
-    """Processes that left their session, known by the report directory in their environment.
+    """Processes that left their session, known by the marks of the run.
 
     A run that ended in order has no groups in its record, and leaves no strays.
     """
-    if record is None or record.boot != proc.boot_id() or not record.groups:
+    if record is None or record.boot != proc.boot_id():
         return []
-    mark = f"{DIRECTORY}={record.report}{os.sep}".encode()
-    return [stat.pid for stat in proc.processes() if stat.alive and proc.has_set(stat.pid, mark)]
+    return [
+        stat.pid for stat in proc.processes()
+        if stat.alive and any(_is_marked(stat.pid, group) for group in record.groups)
+    ]  # fmt: skip
 
 
 def kill_strays(record: Record | None) -> int:
@@ -184,17 +216,20 @@ def stop_left_behind(
     group: Group, grace_s: float, cancelled: Callable[[], bool] = lambda: False
 ) -> None:
     """Ask a group to end, and kill it when it has not ended `grace_s` seconds later."""
+    if not members(group):
+        return
+    # The session is ours from here on, also when those with a mark are the first to end.
     _send(group, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
-    while members(group) and time.monotonic() < deadline and not cancelled():
+    while _in_session(group) and time.monotonic() < deadline and not cancelled():
         time.sleep(0.1)
     _send(group, signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while members(group) and time.monotonic() < deadline:
+    while _in_session(group) and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def _send(group: Group, signum: signal.Signals) -> None:
-    for stat in members(group):
+    for stat in _in_session(group):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(stat.pid, signum)

@@ -112,13 +112,23 @@ def name_of(pid: int) -> str:
         return "?"
 
 
-def has_set(pid: int, beginning: bytes) -> bool:
-    """A process was started with a variable that begins so, `NAME=VALUE`."""
+def has_set(pid: int, assignment: bytes) -> bool:
+    """A process was started with a variable, `NAME=VALUE`."""
     try:
-        words = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return assignment in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    return any(word.startswith(beginning) for word in words)
+
+
+def writes_to(pid: int, pipe: int) -> bool:
+    """The standard output or the standard error of a process is a pipe, by its inode."""
+    for number in (1, 2):
+        try:
+            if os.readlink(PROC / str(pid) / "fd" / str(number)) == f"pipe:[{pipe}]":
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def _listening(port: int) -> set[str]:

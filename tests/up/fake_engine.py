@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -60,6 +61,8 @@ def serve() -> None:
     print("[2026-11-30 05:23:24] Capture target decode CUDA graph begin. bs=[1, 2]", flush=True)
     if "hangs" in MODES:
         time.sleep(120)
+    while "waits" in MODES and not (HERE / "go").exists():
+        time.sleep(0.05)
     name = "sabotaged" if "sabotaged" in MODES and attempt == 0 else "healthy"
     recorded = RecordedServer(recording(name))
     print(recorded.log.read_text(), flush=True)
@@ -77,9 +80,19 @@ def serve() -> None:
         handler.do_POST = lambda self: time.sleep(120)  # type: ignore[attr-defined]
     port = int(sys.argv[sys.argv.index("--port") + 1])
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    if "talks" in MODES:
+        threading.Thread(target=talk, daemon=True).start()
     if "ends" in MODES:
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(5))
     server.serve_forever()
+
+
+def talk() -> None:
+    """More than a pipe holds, once the test lets it."""
+    while not (HERE / "go").exists():
+        time.sleep(0.05)
+    print("Load weight begin\n" + "x\n" * 200_000, flush=True)
+    (HERE / "said").touch()
 
 
 def note() -> int:

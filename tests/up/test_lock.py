@@ -13,6 +13,7 @@ import pytest
 from configurator.errors import ConfiguratorError
 from configurator.up import proc
 from configurator.up.lock import (
+    MARK,
     Group,
     Record,
     RunLock,
@@ -27,9 +28,13 @@ from configurator.up.lock import (
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
+RUN = "0123456789abcdef"
+MARKED = {**os.environ, MARK: RUN}
+
+
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(SLEEP, start_new_session=True) as process:
+    with subprocess.Popen(SLEEP, env=MARKED, start_new_session=True) as process:
         yield process
         process.kill()
 
@@ -61,7 +66,7 @@ def test_the_second_to_lock_hears_of_the_first(tmp_path: Path) -> None:
 
 def test_groups_are_on_record_until_they_are_cleared(tmp_path: Path) -> None:
     path = tmp_path / "up.lock"
-    group = Group(41, 4711, "replica0-host0")
+    group = Group(41, 4711, "replica0-host0", RUN, 99)
     with RunLock(path) as lock:
         lock.describe(Path("/r"))
         lock.add(group)
@@ -94,7 +99,7 @@ def test_the_path_follows_the_runtime_directory(
 
 
 def test_a_group_is_found_by_its_id_and_start(sleeper: subprocess.Popen[bytes]) -> None:
-    group = Group(sleeper.pid, start_of(sleeper), "x")
+    group = Group(sleeper.pid, start_of(sleeper), "x", RUN)
     assert [stat.pid for stat in members(group)] == [sleeper.pid]
     assert left_behind(record(group)) == [group]
     stop_left_behind(group, 5.0)
@@ -102,7 +107,7 @@ def test_a_group_is_found_by_its_id_and_start(sleeper: subprocess.Popen[bytes]) 
 
 
 def test_a_reused_id_is_never_touched(sleeper: subprocess.Popen[bytes]) -> None:
-    reused = Group(sleeper.pid, start_of(sleeper) - 1, "x")
+    reused = Group(sleeper.pid, start_of(sleeper) - 1, "x", RUN)
     assert members(reused) == []
     assert left_behind(record(reused)) == []
     stop_left_behind(reused, 0.1)
@@ -110,16 +115,18 @@ def test_a_reused_id_is_never_touched(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 def test_another_boot_has_other_processes(sleeper: subprocess.Popen[bytes]) -> None:
-    group = Group(sleeper.pid, start_of(sleeper), "x")
+    group = Group(sleeper.pid, start_of(sleeper), "x", RUN)
     assert left_behind(record(group, boot="another")) == []
     assert left_behind(None) == []
 
 
 def test_a_group_outlives_its_leader() -> None:
     leader = subprocess.Popen(
-        ["/bin/sh", "-c", '"$@" & exec sleep 0.2', "sh", *SLEEP], start_new_session=True
+        ["/bin/sh", "-c", '"$@" & exec sleep 0.2', "sh", *SLEEP],
+        env=MARKED,
+        start_new_session=True,
     )
-    group = Group(leader.pid, start_of(leader), "x")
+    group = Group(leader.pid, start_of(leader), "x", RUN)
     leader.wait(5)
     (member,) = members(group)
     assert member.pid != leader.pid
@@ -131,20 +138,68 @@ def test_one_that_ignores_sigterm_is_killed() -> None:
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     with subprocess.Popen(
         [sys.executable, "-c", f"{code}; time.sleep(60)"],
-        start_new_session=True, stdout=subprocess.PIPE,
+        env=MARKED, start_new_session=True, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdout is not None
         process.stdout.readline()
-        stop_left_behind(Group(process.pid, start_of(process), "x"), 0.3)
+        stop_left_behind(Group(process.pid, start_of(process), "x", RUN), 0.3)
         assert process.wait(5) == -9
 
 
-def test_strays_are_known_by_their_report_directory() -> None:
-    env = {**os.environ, "CONFIGURATOR_PROBE_DIR": "/report/evidence-reports/replica-0"}
-    with subprocess.Popen(SLEEP, env=env) as process:
-        gone = Group(2**22 + 1, 1, "x")
+def test_strays_are_known_by_the_mark_of_their_run() -> None:
+    with subprocess.Popen(SLEEP, env=MARKED) as process:
+        gone = Group(2**22 + 1, 1, "x", RUN)
         assert strays(record()) == []
-        assert strays(record(gone, report="/rep")) == []
+        assert strays(record(Group(2**22 + 1, 1, "x", RUN[:-1]))) == []
+        assert strays(record(Group(2**22 + 1, 1, "x", ""))) == []
         assert strays(record(gone)) == [process.pid]
         assert kill_strays(record(gone)) == 1
         assert process.wait(5) == -9
+
+
+def test_one_that_hides_its_environment_is_known_by_its_pipe() -> None:
+    reading, writing = os.pipe()
+    pipe = os.fstat(writing).st_ino
+    with subprocess.Popen(SLEEP, env={}, stdout=writing, start_new_session=True) as process:
+        group = Group(process.pid, start_of(process), "x", RUN, pipe)
+        assert [stat.pid for stat in members(group)] == [process.pid]
+        assert strays(record(Group(2**22 + 1, 1, "x", RUN, pipe))) == [process.pid]
+        assert strays(record(Group(2**22 + 1, 1, "x", RUN, pipe + 1))) == []
+        stop_left_behind(group, 5.0)
+        assert process.wait(5) == -15
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_forged_record_signals_nobody() -> None:
+    with subprocess.Popen(SLEEP, start_new_session=True) as process:
+        right, pid = start_of(process), process.pid
+        for run, pipe in (("", 0), (RUN, 0), (RUN, 1), ("", -1)):
+            forged = Group(pid, right, "x", run, pipe)
+            assert members(forged) == []
+            assert strays(record(forged)) == []
+            stop_left_behind(forged, 0.1)
+        for odd in (0, 1, -1, os.getpid(), os.getsid(0)):
+            assert members(Group(odd, 0, "x", RUN)) == []
+        assert process.poll() is None
+        process.kill()
+
+
+def test_a_lock_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "up.lock").symlink_to("/dev/full")
+    with RunLock(tmp_path / "up.lock") as lock:
+        with pytest.raises(ConfiguratorError, match=r"RUN001.*cannot be written: No space left"):
+            lock.describe(Path("/r"))
+        lock.clear()
+
+
+def test_members_without_a_mark_end_with_the_one_that_has_it() -> None:
+    code = f"import subprocess, time; subprocess.Popen({SLEEP!r}, env={{}}); time.sleep(60)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=MARKED, start_new_session=True
+    ) as process:
+        group = Group(process.pid, start_of(process), "x", RUN)
+        while len(members(group)) < 2:
+            assert process.poll() is None
+        stop_left_behind(group, 5.0)
+        assert proc.of_session(process.pid) == []
