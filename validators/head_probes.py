@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from configurator import (
     Check,
@@ -48,7 +49,9 @@ def fp8_lm_head(check: Check) -> Outcome:
     Refuted: the report has a head of another type (built), a float8 weight that no method applies,
     or the last GEMM of a trace is a BF16 one (executed).
 
-    Open: neither report nor trace. The engine logs nothing about its head; the line "Online FP8
+    Open: neither report nor trace; a rank whose report lacks the part lm_head, which is named; or
+    a float8 weight of which the report does not say that its method, an unquantized one or none,
+    is applied. The engine logs nothing about its head; the line "Online FP8
     quantization enabled for lm_head." of some builds is printed before any weight is converted
     and proves nothing, and neither does `quantization` in /server_info.
     """
@@ -65,10 +68,16 @@ def fp8_lm_head(check: Check) -> Outcome:
                 remedy="give the engine a build or plugin that quantizes lm_head; no released "
                 "CUDA build does it online, and unknown variables are ignored silently",
             )  # fmt: skip
+    doubts = [*_unclear(check.replica), *_missing(check.replica)]
     for rung in (Rung.EXECUTED, Rung.BUILT):
         texts = [t for o, good, t in seen if good and o.rung is rung]
-        if texts:
-            return proven(rung, texts[0], *observations)
+        if texts and not (doubts and rung is Rung.BUILT):
+            warnings = tuple(_fp32(check.replica))
+            return proven(rung, texts[0], *observations, conflicts=warnings)
+    if doubts:
+        text = "; ".join(dict.fromkeys(doubts))
+        rung_seen = Rung.BUILT if any(o.rung is Rung.BUILT for o in observations) else None
+        return inconclusive(rung_seen, text, *observations, remedy=_GIVE_REPORT)
     note = "; the log line about it is an echo" if observations else ""
     return inconclusive(
         Rung.REQUESTED if observations else None,
@@ -89,11 +98,66 @@ def _described(head: Head) -> str:
     return text
 
 
+def _is_plain(head: Head) -> bool:
+    """The method is the one of unquantized weights, or is not known."""
+    return not head.quant_method or "unquantized" in head.quant_method.lower()
+
+
+def _speaks(head: Head) -> bool | None:
+    """Whether a head speaks for FP8; None: its weight does, and its method leaves it open."""
+    if not _is_fp8(head.dtype) or head.quant_method_applied is False:
+        return False
+    if head.quant_method_applied is None and _is_plain(head):
+        return None
+    return True
+
+
+def _unclear(replica: Replica) -> Iterator[str]:
+    """Heads of FP8 numbers of which nothing says that they are multiplied as such."""
+    heads = list(_heads(replica))
+    open_ = [(report, head) for report, head in heads if head.dtype and _speaks(head) is None]
+    for _, head in open_:
+        where = on_ranks([report for report, _ in open_], [report for report, _ in heads])
+        yield (
+            f"{_described(head)}{where}; the report does not say whether a method that reads "
+            "FP8 is applied"
+        )
+
+
+def _missing(replica: Replica) -> Iterator[str]:
+    """Ranks whose report lacks the head where other ranks have one, or where it failed."""
+    reports = [report for report in replica.reports if report.schema or report.target]
+    have = [r for r in reports if r.target and r.target.head and r.target.head.dtype]
+    lack = [r for r in reports if r not in have]
+    if have and lack:
+        yield f"the part lm_head is missing{on_ranks(lack, reports)}{_why(lack, 'lm_head')}"
+    elif lack and any(_failed(report, "lm_head") for report in lack):
+        yield f"the part lm_head failed{_why(lack, 'lm_head')}"
+
+
+def _failed(report: Report, word: str) -> str:
+    """The error of a part of the report; empty where it did not fail."""
+    return next((text for part, text in report.errors.items() if word in part), "")
+
+
+def _why(reports: list[Report], word: str) -> str:
+    errors = [text for report in reports if (text := _failed(report, word))]
+    return f": {errors[0][:200]}" if errors else ""
+
+
+def _fp32(replica: Replica) -> Iterator[str]:
+    """A switch to float32 beside an FP8 head: what multiplies it is then not its method."""
+    for _, head in _heads(replica):
+        if head.use_fp32 and _is_fp8(head.dtype) and head.quant_method_applied is not True:
+            yield "use_fp32_lm_head is set, and nothing says that the FP8 method is applied"
+            return
+
+
 def _head_observations(replica: Replica) -> Iterator[tuple[Observation, bool | None, str]]:
     """Observation, whether it speaks for FP8 (None: it says nothing), and the fact in words."""
     heads = [(report, head) for report, head in _heads(replica) if head.dtype is not None]
     for report, head in heads:
-        good = _is_fp8(head.dtype) and head.quant_method_applied is not False
+        good = _speaks(head)
         text = _described(head)
         alike = [other for other, theirs in heads if _described(theirs) == text]
         text += on_ranks(alike, [other for other, _ in heads])
@@ -153,11 +217,17 @@ def lm_head_shared(check: Check) -> Outcome:
     scales, or only the weight is aliased while the draft's method stays unquantized: it then
     reads FP8 numbers as if they were plain, without an error on some devices.
 
-    Open: no report; no endpoint, metric or log line says whose head a draft uses. Not applicable
-    without a draft model, for instance with n-gram speculation.
+    Open: a part that failed or that one rank lacks (a draft, a head, a scale, a method), which is
+    named; one module that is said to have two weights; or no report: no endpoint, metric or log
+    line says whose head a draft uses. Not applicable without a draft model, for instance with
+    n-gram speculation.
     """
-    reports = [report for report in check.replica.reports if report.target is not None]
+    every = check.replica.reports
+    reports = [report for report in every if report.target is not None]
     drafts = [(report, draft) for report in reports for draft in report.drafts]
+    absent = _absent_drafts(every)
+    if not drafts and absent:
+        return inconclusive(None, absent, remedy=_GIVE_REPORT)
     if not drafts:
         info = check.replica.server_info or {}
         if reports and not info.get("speculative_algorithm"):
@@ -170,10 +240,12 @@ def lm_head_shared(check: Check) -> Outcome:
             remedy=_GIVE_REPORT,
         )
     observations: list[Observation] = []
+    conflicts: list[str] = []
     said: dict[bool | None, dict[str, list[Report]]] = {True: {}, False: {}, None: {}}
     for report, draft in drafts:
         target = report.target.head if report.target else None
         answer, text = _shared(target, draft)
+        conflicts += filter(None, [_contradiction(target, draft)])
         observations.append(
             Observation("report", "draft lm_head", text, Rung.BUILT, report.file, rank=report.rank)
         )
@@ -188,23 +260,86 @@ def lm_head_shared(check: Check) -> Outcome:
             remedy="share the whole module (fp8-lm-head: {share: module}), or alias the scale "
             "and the quantization method with the weight",
         )  # fmt: skip
-    if unknown:
-        return inconclusive(None, unknown, *observations, remedy=_GIVE_REPORT)
+    doubts = "; ".join(filter(None, (unknown, absent)))
+    if doubts:
+        return inconclusive(
+            Rung.BUILT if ways else None, doubts, *observations, remedy=_GIVE_REPORT,
+            conflicts=tuple(dict.fromkeys(conflicts)),
+        )  # fmt: skip
+    off = check.replica.server_info or {}
+    if off.get("speculative_algorithm", "") is None:
+        conflicts.append("/server_info says speculative_algorithm null, but a draft is reported")
+        return inconclusive(
+            Rung.BUILT, f"{ways}; {conflicts[-1]}", *observations, conflicts=tuple(conflicts),
+            remedy="collect reports and /server_info of the same start",
+        )  # fmt: skip
     return proven(Rung.BUILT, ways, *observations)
+
+
+def _absent_drafts(reports: Sequence[Report]) -> str:
+    """Drafts that failed, or that one rank lacks and another has; empty: none."""
+    most = max((len(report.drafts) for report in reports), default=0)
+    lack = [
+        report
+        for report in reports
+        if len(report.drafts) < most or report.target is None or _failed_draft(report)
+    ]
+    if not lack or not (most or any(_failed_draft(report) for report in lack)):
+        return ""
+    return f"the part drafts is missing{on_ranks(lack, reports)}{_why(lack, 'drafts')}"
+
+
+def _failed_draft(report: Report) -> bool:
+    """A draft of which nothing could be reported, or the list of drafts."""
+    listed = report.raw.get("drafts") if isinstance(report.raw, dict) else None
+    each = listed if isinstance(listed, list) else [listed]
+    return any(isinstance(draft, dict) and "error" in draft for draft in each)
+
+
+def _contradiction(target: Head | None, draft: ModelReport) -> str:
+    """In what one module is said to have another weight than itself; empty: in nothing."""
+    sharing, head = draft.sharing, draft.head
+    if sharing is None:
+        return ""
+    text = sharing.conflict
+    if not text and sharing.same_module and False in (sharing.same_weight, sharing.same_content):
+        text = "same_module is true, but the weights are not the same"
+    types = (head.dtype if head else None, target.dtype if target else None)
+    if not text and sharing.same_module and all(types) and types[0] != types[1]:
+        text = f"same_module is true, but the weights are {types[1]} and {types[0]}"
+    return f"the report contradicts itself: {text}" if text else ""
+
+
+def _of_its_own(sharing: Any) -> tuple[bool | None, str]:
+    """A weight that is not the target's: what is known of what it holds."""
+    compared = sharing.compared
+    sampled = f" ({compared})" if compared.startswith("sample") else ""
+    if sharing.same_content:
+        return False, f"the draft has a copy of the target's weight{sampled}: it is not shared"
+    if sharing.same_content is None:
+        return False, "the draft has a weight of its own, not the target's"
+    if compared == "dtype or shape differ":
+        return False, (
+            "the draft has a weight of another dtype or shape, for instance of a reduced "
+            "vocabulary, not the target's"
+        )
+    return False, f"the draft has a weight of other content{sampled}, not the target's"
 
 
 def _shared(target: Head | None, draft: ModelReport) -> tuple[bool | None, str]:
     """Whether one draft shares the target's head (None: not reported), and why."""
     sharing, head = draft.sharing, draft.head
-    if sharing is None or (sharing.same_module is None and sharing.same_weight is None):
+    contradiction = _contradiction(target, draft)
+    if contradiction:
+        return None, contradiction
+    if sharing is None or not (
+        sharing.same_module or sharing.same_weight is not None or sharing.same_content is False
+    ):
         return None, "the report does not compare the draft's head with the target's"
     if sharing.same_module:
         return True, "the draft's LM head is the target's module"
     if not sharing.same_weight:
-        if sharing.same_content:
-            return False, "the draft has a copy of the target's weight: it is not shared"
-        other = "of other content" if sharing.same_content is False else "of its own"
-        return False, f"the draft has a weight {other}, not the target's"
+        return _of_its_own(sharing)
     if head is None or target is None:
         return None, "the weight is shared; the report does not describe both heads"
     if _is_fp8(head.dtype) and head.quant_method_applied is False:
@@ -215,12 +350,15 @@ def _shared(target: Head | None, draft: ModelReport) -> tuple[bool | None, str]:
     if sharing.same_scales is False:
         values = " against ".join(sharing.scale_values)
         return False, "the weight is shared but not its scale" + (f": {values}" if values else "")
+    if target.scales and sharing.same_scales is None:
+        return None, "the weight is shared; the report does not compare the scales"
+    if not head.quant_method or not target.quant_method:
+        whose = "draft's" if not head.quant_method else "target's"
+        return None, f"the weight is shared; the report does not name the {whose} method"
     if head.quant_method != target.quant_method:
         return False, (
             f"the weight is shared, but the draft's method is {head.quant_method} and the "
             f"target's {target.quant_method}"
         )
-    if target.scales and sharing.same_scales is None:
-        return None, "the weight is shared; the report does not compare the scales"
     scales = " and its scales" if target.scales else ""
     return True, f"the draft's LM head has the target's weight{scales}"

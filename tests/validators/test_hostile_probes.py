@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replicas import judged, log, said, spoken
+from replicas import judged, said
 
 from configurator.evidence.model import Report, Sample
 from configurator.evidence.reports import parse_report
@@ -105,3 +105,120 @@ def test_counters_that_fell_or_are_no_counts_do_not_prove_graphs(
 ) -> None:  # fmt: skip
     outcome = judged(validators, "decode-cuda-graphs", metrics=now, metrics_startup=before)
     assert said(outcome) == expected
+
+
+def with_head(data: dict[str, Any], **head: Any) -> dict[str, Any]:
+    """The report with fields of the target's head replaced."""
+    data = copy.deepcopy(data)
+    data["target"]["lm_head"].update(head)
+    return data
+
+
+FP8 = raw("fp8_head_target_shared")
+NO_HEAD = raw("fp8_head_target_shared", lm_head=ERROR)
+PLAIN_METHOD = with_head(FP8, quant_method="UnquantizedEmbeddingMethod", quant_method_applied=None)
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected", "fact"),
+    [
+        ([FP8], ("PROVEN", "built"), "Fp8HeadStub"),
+        ([FP8, FP8], ("PROVEN", "built"), "Fp8HeadStub"),
+        ([FP8, NO_HEAD], ("INCONCLUSIVE", "built"), "the part lm_head is missing on rank 1"),
+        ([FP8, {**FP8, "target": None}], ("INCONCLUSIVE", "built"), "missing on rank 1"),
+        ([PLAIN_METHOD], ("INCONCLUSIVE", "built"), "does not say whether a method"),
+        ([with_head(PLAIN_METHOD, quant_method_applied=ERROR)], ("INCONCLUSIVE", "built"),
+         "does not say whether a method"),
+        ([with_head(FP8, quant_method=None, quant_method_applied=None)],
+         ("INCONCLUSIVE", "built"), "does not say"),
+        ([FP8, with_head(FP8, quant_method_applied=False)], ("REFUTED", "built"), "on rank 1"),
+    ],
+)  # fmt: skip
+def test_the_head_of_every_rank_must_be_known(
+    validators: Validators, reports: list[dict[str, Any]], expected: tuple[str, str | None],
+    fact: str,
+) -> None:  # fmt: skip
+    outcome = asked(validators, "fp8-lm-head", *reports)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+
+
+def test_a_float32_switch_beside_a_proven_head_is_named(validators: Validators) -> None:
+    head = with_head(FP8, quant_method_applied=None, use_fp32_lm_head=True)
+    outcome = asked(validators, "fp8-lm-head", head)
+    assert said(outcome) == ("PROVEN", "built")
+    assert outcome.conflicts[0].startswith("use_fp32_lm_head is set")
+    assert not asked(validators, "fp8-lm-head", FP8).conflicts
+
+
+def drafting(*drafts: Any, **sharing: Any) -> dict[str, Any]:
+    """A report with other drafts, or with its draft compared otherwise."""
+    data = raw("nextn_good")
+    if sharing:
+        data["drafts"][0]["sharing_with_target"] = sharing
+    if drafts:
+        data["drafts"] = [data["drafts"][0] if draft is Ellipsis else draft for draft in drafts]
+    return data
+
+
+def methodless(*models: str, **sharing: Any) -> dict[str, Any]:
+    data = drafting(**sharing)
+    for model in models:
+        part = data["target"] if model == "target" else data["drafts"][0]
+        part["lm_head"]["quant_method"] = None
+    return data
+
+
+ALIASED = {"same_module": False, "weight": {"same_parameter": True}}
+OTHER = {"same_parameter": False, "same_storage": False}
+GOOD = drafting()
+
+
+@pytest.mark.parametrize(
+    ("reports", "answer", "fact"),
+    [
+        ([GOOD, GOOD], "PROVEN", "target's weight"),
+        ([GOOD, drafting(ERROR)], "INCONCLUSIVE", "the part drafts is missing on rank 1"),
+        ([GOOD, {**GOOD, "drafts": ERROR}], "INCONCLUSIVE", "missing on rank 1"),
+        ([GOOD, {**GOOD, "drafts": []}], "INCONCLUSIVE", "missing on rank 1"),
+        ([drafting(..., ERROR)], "INCONCLUSIVE", "the part drafts is missing"),
+        ([{**GOOD, "drafts": ERROR}], "INCONCLUSIVE", "the part drafts is missing"),
+        ([GOOD, {**GOOD, "target": None}], "INCONCLUSIVE", "missing on rank 1"),
+        ([methodless("draft", **ALIASED)], "INCONCLUSIVE", "name the draft's method"),
+        ([methodless("draft", "target", **ALIASED)], "INCONCLUSIVE", "method"),
+        ([methodless("target", **ALIASED)], "INCONCLUSIVE", "name the target's method"),
+        ([drafting(same_module=False, weight={"same_parameter": False})], "INCONCLUSIVE",
+         "does not compare"),
+        ([drafting(same_module=True, weight={**OTHER, "same_content": False})], "INCONCLUSIVE",
+         "contradicts itself"),
+        ([drafting(same_module=False, weight=OTHER)], "REFUTED", "a weight of its own"),
+        ([drafting(same_module=False, weight={
+            **OTHER, "same_content": True, "compared": "sample of 8 of 512 rows"})],
+         "REFUTED", "a copy of the target's weight (sample of 8 of 512 rows)"),
+        ([drafting(same_module=False, weight={
+            **OTHER, "same_content": False, "compared": "dtype or shape differ"})],
+         "REFUTED", "another dtype or shape, for instance of a reduced vocabulary"),
+        ([drafting(same_module=False, weight={
+            **OTHER, "same_content": False, "compared": "all"})],
+         "REFUTED", "a weight of other content, not"),
+    ],
+)  # fmt: skip
+def test_only_positive_facts_of_every_draft_decide_what_is_shared(
+    validators: Validators, reports: list[dict[str, Any]], answer: str, fact: str
+) -> None:
+    outcome = asked(validators, "lm-head-shared", *reports)
+    assert str(outcome.answer) == answer
+    assert fact in outcome.summary
+
+
+def test_a_head_that_contradicts_itself_is_a_conflict(validators: Validators) -> None:
+    data = drafting(same_module=True, weight={**OTHER, "same_content": False})
+    assert "contradicts itself" in asked(validators, "lm-head-shared", data).conflicts[0]
+
+
+def test_a_draft_beside_no_speculation_is_a_conflict(validators: Validators) -> None:
+    off = {"speculative_algorithm": None}
+    for what in ("lm-head-shared",):
+        outcome = asked(validators, what, GOOD, server_info=off)
+        assert outcome.answer == "INCONCLUSIVE", what
+        assert "speculative_algorithm null" in outcome.conflicts[0]
