@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from configurator.evidence.model import Exchange, Replica
+from configurator.evidence.report_values import as_float, as_int
 
 _Z = 1.96
 _REPEATED, _ENOUGH_TOKENS = 0.8, 32
@@ -31,9 +32,9 @@ def corruption_of(answer: dict[str, Any]) -> str:
             return f"{share:.0%} of the characters are U+FFFD"
     if not isinstance(tokens, list):
         return ""
-    counted = answer["meta_info"].get("completion_tokens") or 0
+    counted = as_float(answer["meta_info"].get("completion_tokens")) or 0
     if not tokens and not text and counted > 0:
-        return f"{counted} tokens were counted, none came back"
+        return f"{counted:g} tokens were counted, none came back"
     if len(tokens) >= _ENOUGH_TOKENS:
         token, times = Counter(map(str, tokens)).most_common(1)[0]
         if times > _REPEATED * len(tokens):
@@ -101,10 +102,7 @@ def draft_counts(replica: Replica) -> list[DraftCount]:
 
 
 def _number(data: dict[str, Any], key: str) -> float | None:
-    value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
+    return as_float(data.get(key))
 
 
 def _count(exchange: Exchange, answer: dict[str, Any]) -> DraftCount | None:
@@ -122,7 +120,7 @@ def _count(exchange: Exchange, answer: dict[str, Any]) -> DraftCount | None:
     if broken:
         correct = by_tokens
     histogram = meta.get("spec_correct_drafts_histogram")
-    whole = isinstance(histogram, list) and all(isinstance(n, int) for n in histogram)
+    whole = isinstance(histogram, list) and all(as_int(n) is not None for n in histogram)
     if isinstance(histogram, list) and whole and not broken:
         squares = float(sum(i * i * n for i, n in enumerate(histogram)))
     else:

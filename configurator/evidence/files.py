@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from pathlib import Path
 
@@ -52,8 +53,35 @@ def load(path: Path) -> Json:
     if text is None:
         return None
     try:
-        return json.loads(text)
+        return _clean(json.loads(text, parse_int=_whole), text)
     except (ValueError, RecursionError) as error:
         raise ConfiguratorError.single(
             "EVD002", f"{path} is not JSON: {error}", "record the evidence again"
         ) from error
+
+
+_DIGITS = 300
+"""A whole number of more digits cannot be made a float; it counts nothing."""
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
+
+
+def _clean(data: Json, text: str) -> Json:
+    """Data whose texts can be written out: half of a surrogate pair becomes U+FFFD."""
+    # Only an escape can make one, so most files are left as they are.
+    return _written(data) if _SURROGATE.search(text) else data
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _written(data: Json) -> Json:
+    if isinstance(data, str):
+        return data.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(data, list):
+        return [_written(item) for item in data]
+    if isinstance(data, dict):
+        return {_written(name): _written(item) for name, item in data.items()}
+    return data

@@ -151,9 +151,13 @@ def _sharing(draft: dict[str, Any], target: dict[str, Any]) -> Sharing:
     """How the draft's head relates to the target's, from any shape of the report."""
     said = as_dict(draft.get("head_shared_with_target"))
     said = said or as_dict(draft.get("sharing_with_target"))
+    if "error" in said:
+        return Sharing()
     weight = as_dict(said.get("weight")) or said
-    ours = as_dict(as_dict(target.get("lm_head")).get("tensors"))
-    theirs = as_dict(as_dict(draft.get("lm_head")).get("tensors"))
+    ours, theirs = _tensors(target), _tensors(draft)
+    conflict = _conflict(said, weight, ours.get("weight"), theirs.get("weight"))
+    if conflict:
+        return Sharing(conflict=conflict)
     scales = [name for name in ours if name != "weight"]
     values: tuple[str, ...] = ()
     for name in scales:
@@ -161,12 +165,32 @@ def _sharing(draft: dict[str, Any], target: dict[str, Any]) -> Sharing:
         values += tuple(map(str, pair)) if isinstance(pair, list) else ()
     return Sharing(
         same_module=as_bool(said.get("same_module")),
-        same_weight=_either(weight, "same_parameter", "same_storage"),
+        same_weight=_same_tensor(weight),
         same_content=as_bool(weight.get("same_content")),
         same_scales=_same_scales(said, scales, ours, theirs),
         scale_values=values,
         compared=str(weight.get("compared") or ""),
     )
+
+
+def _tensors(model: dict[str, Any]) -> dict[str, Any]:
+    """Tensors of the model's head by name; {}: not reported."""
+    tensors = as_dict(as_dict(model.get("lm_head")).get("tensors"))
+    return {} if "error" in tensors else tensors
+
+
+def _conflict(said: dict[str, Any], weight: dict[str, Any], ours: Any, theirs: Any) -> str:
+    """In what one module is said to hold two weights; empty where nothing contradicts it."""
+    if said.get("same_module") is not True:
+        return ""
+    for key in ("same_parameter", "same_storage", "same_content", "same_dtype_shape"):
+        if weight.get(key) is False:
+            return f"same_module is true and {key} is false"
+    for key in ("dtype", "shape", "storage"):
+        mine, other = as_dict(ours).get(key), as_dict(theirs).get(key)
+        if mine is not None and other is not None and mine != other:
+            return f"same_module is true and the weights have {key} {mine} and {other}"
+    return ""
 
 
 def _same_scales(
@@ -176,17 +200,30 @@ def _same_scales(
         return None
     if as_bool(said.get("same_module")):
         return True
-    same = []
-    for name in scales:
-        stated = _either(as_dict(said.get(name)), "same_parameter", "same_storage")
-        if stated is None:
-            mine, other = as_dict(ours.get(name)), as_dict(theirs.get(name))
-            places = [key for key in ("storage_ptr", "storage", "ptr") if key in mine]
-            stated = bool(other) and any(mine[key] == other.get(key) for key in places)
-        same.append(stated)
-    return all(same)
+    # A comparison tensor by tensor names every tensor: one that it leaves out was not compared.
+    listed = {} if isinstance(said.get("weight"), dict) else theirs
+    same = [
+        _same_scale(said.get(name), ours.get(name), theirs.get(name), listed) for name in scales
+    ]
+    if False in same:
+        return False
+    return None if None in same else True
 
 
-def _either(data: dict[str, Any], *keys: str) -> bool | None:
-    known = [data[key] for key in keys if isinstance(data.get(key), bool)]
-    return any(known) if known else None
+def _same_scale(said: Any, mine: Any, other: Any, listed: dict[str, Any]) -> bool | None:
+    """Whether one scale is the draft's too; None: neither compared nor described."""
+    stated = _same_tensor(as_dict(said))
+    if stated is not None:
+        return stated
+    if other is None:
+        # A head whose tensors are listed has no other; without the list nothing is known.
+        return False if as_dict(said).get("only_in") == "target" or "weight" in listed else None
+    places = [key for key in ("storage_ptr", "storage", "ptr") if key in as_dict(mine)]
+    both = [key for key in places if key in as_dict(other)]
+    return any(mine[key] == other[key] for key in both) if both else None
+
+
+def _same_tensor(data: dict[str, Any]) -> bool | None:
+    """One parameter or one storage; another parameter alone may still have the same storage."""
+    known = [data.get("same_parameter"), data.get("same_storage")]
+    return True if True in known else False if known[1] is False else None

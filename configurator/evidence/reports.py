@@ -160,7 +160,9 @@ def _simulated(value: Any) -> dict[str, str]:
 def _is_plain(value: Any) -> bool:
     """A list or mapping of single values: the part of the report is there and whole."""
     items = value.values() if isinstance(value, dict) else value
-    return isinstance(value, dict | list) and all(as_text(item) is not None for item in items)
+    if not isinstance(value, dict | list) or "error" in value:
+        return False
+    return all(as_text(item) is not None for item in items)
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -265,3 +265,13 @@ def test_a_report_of_another_model_than_the_command_serves_does_not_count(tmp_pa
     (replica,) = read_evidence(directory).replicas
     assert replica.reports == ()
     assert "it is of the model other, and served is served" in replica.set_aside[0]
+
+
+def test_numbers_and_texts_that_cannot_be_written_out_are_mended(tmp_path: Path) -> None:
+    text = '{"much": 1%s, "odd": ["\\ud800x", {"\\udc00": 1}], "pair": "\\ud83d\\ude00"}'
+    directory = collected(tmp_path, server_info__json=text % ("0" * 400))
+    info = read_evidence(directory).replicas[0].server_info
+    assert info is not None
+    assert info["much"] == float("inf")
+    assert info["odd"] == ["\ufffdx", {"\ufffd": 1}]
+    assert info["pair"] == "\U0001f600"

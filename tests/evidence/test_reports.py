@@ -69,11 +69,14 @@ WEIGHT = tensor("torch.float8_e4m3fn", "S0")
         (lm_head(weight=WEIGHT, weight_scale=tensor("float32", "S1")), True),
         (lm_head(weight=WEIGHT, weight_scale=tensor("float32", "S9")), False),
         (lm_head(weight=WEIGHT), False),
-        ({}, False),
+        ({}, None),
+        ({"error": "KeyError"}, None),
+        ({"tensors": {"error": "KeyError"}}, None),
+        (lm_head(weight=WEIGHT, weight_scale={"error": "KeyError"}), None),
     ],
 )
 def test_scales_are_the_same_where_they_are_stored_in_one_place(
-    theirs: dict[str, Any], same: bool
+    theirs: dict[str, Any], same: bool | None
 ) -> None:
     ours = lm_head(weight=WEIGHT, weight_scale=tensor("float32", "S1"))
     assert sharing(ours, theirs).same_scales is same
@@ -88,6 +91,99 @@ def test_a_stated_sharing_counts_before_places() -> None:
     }
     assert sharing(ours, ours, said) == Sharing(False, True, None, False, ("0.5", "0.0"))
     assert sharing(ours, ours, {"same_module": True}).same_scales is True
+
+
+@pytest.mark.parametrize(
+    ("scale", "same"),
+    [
+        ({"only_in": "target"}, False),
+        ({"error": "KeyError"}, None),
+        (None, None),
+        ({"same_parameter": True}, True),
+        ({"same_parameter": False, "same_storage": False}, False),
+        ({"same_parameter": False}, None),
+    ],
+)
+def test_a_scale_that_was_not_compared_is_not_known(
+    scale: dict[str, Any] | None, same: bool | None
+) -> None:
+    ours = lm_head(weight=WEIGHT, weight_scale=tensor("float32", "S1"))
+    said: dict[str, Any] = {"same_module": False, "weight": {"same_parameter": True}}
+    if scale is not None:
+        said["weight_scale"] = scale
+    found = sharing(ours, lm_head(weight=WEIGHT), said)
+    assert (found.same_weight, found.same_scales) == (True, same)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"error": "KeyError"},
+        {"same_module": None, "weight": {"same_parameter": False}},
+        {"weight": {"error": "KeyError"}},
+        {"weight": {"only_in": "target"}},
+        {"same_module": "no", "weight": {"same_storage": 0}},
+    ],
+)
+def test_a_sharing_that_was_not_compared_is_not_known(said: dict[str, Any]) -> None:
+    found = sharing(lm_head(weight=WEIGHT), lm_head(weight=WEIGHT), said)
+    assert (found.same_module, found.same_weight, found.kind) == (None, None, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("weight", "theirs", "fact"),
+    [
+        ({"same_storage": False}, WEIGHT, "same_storage is false"),
+        ({"same_content": False}, WEIGHT, "same_content is false"),
+        ({}, WEIGHT | {"dtype": "torch.float32"}, "dtype torch.float8_e4m3fn and torch.float32"),
+        ({}, WEIGHT | {"storage": "S7"}, "storage S0 and S7"),
+    ],
+)
+def test_one_module_with_two_weights_is_a_conflict(
+    weight: dict[str, Any], theirs: dict[str, Any], fact: str
+) -> None:
+    said = {"same_module": True, "weight": weight}
+    found = sharing(lm_head(weight=WEIGHT), lm_head(weight=theirs), said)
+    assert fact in found.conflict
+    assert (found.same_module, found.same_weight, found.kind) == (None, None, "unknown")
+    agreed = sharing(lm_head(weight=WEIGHT), lm_head(weight=WEIGHT), {"same_module": True})
+    assert (agreed.conflict, agreed.kind) == ("", "module")
+
+
+@pytest.mark.parametrize("schema", ["configurator/report/2", "configurator/report/10"])
+def test_a_report_of_a_later_schema_is_no_report(schema: str) -> None:
+    data = {"schema": schema, "target": {"model_class": "A"}}
+    assert parse_report("a.json", data) is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "simulated", "known"),
+    [
+        ({"simulated_acceptance": {}, "unregistered": {}}, {}, (True, True)),
+        ({"simulated_acceptance": ["A=3", "B"]}, {"A": "3", "B": "<set>"}, (True, False)),
+        ({"simulated_acceptance": {"A": {"x": 1}}, "unregistered": 3}, {}, (False, False)),
+        ({"simulated_acceptance": "A=3", "unregistered": []}, {}, (False, True)),
+        ({"error": "KeyError", "simulated_acceptance": {}}, {}, (False, False)),
+        ({"simulated_acceptance": {"error": "KeyError"}}, {"error": "KeyError"}, (False, False)),
+        (None, {}, (False, False)),
+    ],
+)
+def test_an_environment_that_is_not_whole_is_not_known(
+    environment: Any, simulated: dict[str, str], known: tuple[bool, bool]
+) -> None:
+    data = {"schema": "configurator/report/1", "target": None, "environment": environment}
+    found = parse_report("a.json", data)
+    assert found is not None
+    assert found.simulated_acceptance == simulated
+    assert (found.knows_simulation, found.knows_undeclared) == known
+
+
+def test_numbers_beyond_all_counts_are_none() -> None:
+    data = {"schema": "configurator/report/1", "target": None, "build_ms": 10**400,
+            "rank": {"tp_rank": 10**400, "tp_size": 2}}  # fmt: skip
+    found = parse_report("a.json", data)
+    assert found is not None
+    assert (found.build_ms, found.rank, found.ranks) == (None, None, {"tp_size": 2})
 
 
 def test_a_head_without_a_scale_has_no_scales_to_share() -> None:
