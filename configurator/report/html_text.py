@@ -13,6 +13,8 @@ from configurator.evidence.collect import REDACTED, is_secret, redact_json, reda
 
 LONGEST = 600
 """Characters of one text; a value that is longer says how much was left out."""
+_BEYOND = 8192
+"""Characters behind the cut that are looked at: of a longer text not everything."""
 _MOST_ITEMS = 50
 _PIECE = re.compile(r"(\d+)")
 
@@ -20,8 +22,8 @@ _PIECE = re.compile(r"(\d+)")
 def clean(text: str, longest: int = LONGEST) -> str:
     """The text without secrets, cut to `longest`, with a visible sign for what does not print."""
     # Cut after the redaction: half a key would no longer be recognized as one.
-    kept = redact_text(text)
-    left_out = len(kept) - longest
+    kept = redact_text(text[: longest + _BEYOND])
+    left_out = len(kept) - longest + max(0, len(text) - longest - _BEYOND)
     if left_out > 0:
         kept = f"{kept[:longest]}… ({left_out} characters more)"
     return "".join(map(_visible, kept))

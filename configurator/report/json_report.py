@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,12 @@ from configurator.verdicts import Observation, Verdict
 
 if TYPE_CHECKING:
     from configurator.judge import Judgement
+
+_STEERING = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What JSON may hold as it is, and what steers a terminal, turns text around or cannot be encoded.
+
+Only strings hold such characters, so each can be written by its number.
+"""
 
 
 def findings(results: Iterable[FileFindings], subject: str = "profile") -> str:
@@ -59,7 +66,7 @@ def judgement(result: Judgement, name: str | None, status: str | None) -> str:
     states = list(result.states.values())
     worst = next((state for state in states if state.state != "ready"), states[0])
     return _dump(
-        {
+        _without_secrets({
             "deployment": name,
             "status": status,
             "server": {
@@ -82,8 +89,15 @@ def judgement(result: Judgement, name: str | None, status: str | None) -> str:
             },
             "verdicts": [_verdict(verdict) for verdict in result.verdicts],
             "exit_code": result.exit_code,
-        }
-    )
+        })
+    )  # fmt: skip
+
+
+def _without_secrets(data: dict[str, Any]) -> dict[str, Any]:
+    """The document with secrets redacted: recorded evidence may be of anybody."""
+    from configurator.evidence.collect import redact_json
+
+    return dict(redact_json(data))
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
@@ -103,10 +117,13 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _observation(observation: Observation) -> dict[str, Any]:
+    from configurator.evidence.collect import REDACTED, is_secret
+
+    secret = is_secret(observation.subject, observation.value)
     return {
         "source": observation.source,
         "subject": observation.subject,
-        "value": observation.value,
+        "value": REDACTED if secret else observation.value,
         "rung": str(observation.rung),
         "locator": observation.locator,
         "excerpt": observation.excerpt,
@@ -118,4 +135,5 @@ def _observation(observation: Observation) -> dict[str, Any]:
 
 
 def _dump(data: dict[str, Any]) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False, default=str)
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -36,6 +36,8 @@ _KEY = re.compile(
 """A line with the name of a key in it is shown up to there."""
 _AROUND = 78
 """Characters of a long line that are shown before a place."""
+_LONGEST = 4000
+"""Characters of one text of the evidence; --format json has more."""
 UNVERIFIED = "unverified: nobody has yet run this composition as a whole"
 
 
@@ -76,9 +78,9 @@ def _print_finding(finding: Diagnostic, texts: _Texts, secrets: tuple[str, ...])
         number = str(finding.position.line)
         click.secho(f"  {number} | {line}", dim=True)
         click.secho(f"  {' ' * len(number)} | {' ' * caret}^", fg=colour)
-    paragraph(printable(finding.message), "  ")
+    paragraph(finding.message, "  ")
     if finding.remedy:
-        paragraph(printable(finding.remedy), "  remedy: ")
+        paragraph(finding.remedy, "  remedy: ")
     click.echo()
 
 
@@ -109,16 +111,17 @@ def _plural(name: str, number: int) -> str:
 
 def print_judgement(judgement: Judgement, title: str, status: str | None) -> None:
     """The state of every server, then every verdict with what it stands on."""
-    click.secho(title + (f" [{UNVERIFIED}]" if status == "unverified" else ""), bold=True)
+    note = f" [{UNVERIFIED}]" if status == "unverified" else ""
+    click.secho(printable(title) + note, bold=True)
     for index, state in judgement.states.items():
         good = state.state == "ready"
         word = click.style(state.state, fg="green" if good else "red", bold=True)
-        phase = f" in phase: {state.phase}" if state.phase and not good else ""
+        phase = f" in phase: {_told(state.phase)}" if state.phase and not good else ""
         click.echo(f"  server {index}: {word}{phase}")
         if state.reason and not good:
-            paragraph(state.reason, "    reason: ")
+            paragraph(_told(state.reason), "    reason: ")
         if state.remedy and not good:
-            paragraph(state.remedy, "    remedy: ")
+            paragraph(_told(state.remedy), "    remedy: ")
     for index in judgement.unseen:
         click.echo(f"  server {index}: {click.style('not looked at', fg='yellow', bold=True)}")
     width = max((len(verdict.mechanism) for verdict in judgement.verdicts), default=0)
@@ -136,11 +139,11 @@ def _print_verdict(verdict: Verdict, width: int) -> None:
     rung = str(verdict.rung) if verdict.rung is not None else "-"
     note = "" if verdict.required else " (not required)"
     click.echo(f"  {answer_style(verdict.answer)} {verdict.mechanism:<{width}}  {rung}{note}")
-    paragraph(verdict.summary, "      ")
+    paragraph(_told(verdict.summary), "      ")
     if verdict.answer in (Answer.REFUTED, Answer.INCONCLUSIVE) and verdict.remedy:
-        paragraph(verdict.remedy, "      remedy: ")
+        paragraph(_told(verdict.remedy), "      remedy: ")
     for conflict in verdict.conflicts:
-        paragraph(conflict, "      conflict: ")
+        paragraph(_told(conflict), "      conflict: ")
     if verdict.answer is Answer.REFUTED or verdict.kind == "mechanism":
         for observation in verdict.evidence[:_SHOWN_OBSERVATIONS]:
             paragraph(_observation(observation), "      - ", dim=True)
@@ -150,9 +153,20 @@ def _print_verdict(verdict: Verdict, width: int) -> None:
 
 
 def _observation(observation: Observation) -> str:
-    where = observation.locator or observation.source
-    window = f" [{observation.window}]" if observation.window else ""
-    return f"{observation.subject} = {observation.value}{window} ({where})"
+    where = _told(observation.locator or observation.source)
+    window = f" [{_told(observation.window)}]" if observation.window else ""
+    value = _told(f"{observation.subject} = {observation.value}")
+    return f"{value}{window} ({where})"
+
+
+def _told(text: str) -> str:
+    """What evidence says: without secrets, for evidence may be of anybody, and not endless."""
+    from configurator.evidence.collect import redact_text
+
+    # Of what is far behind the cut, nothing that the redaction needs is shown.
+    told = " ".join(printable(redact_text(text[: 3 * _LONGEST])[:_LONGEST]).split())
+    more = len(text) - _LONGEST
+    return f"{told}... ({more} characters more)" if more > 0 else told
 
 
 def _outcome(judgement: Judgement) -> str:
@@ -169,10 +183,13 @@ def _outcome(judgement: Judgement) -> str:
 
 
 def paragraph(text: str, lead: str, *, dim: bool = False) -> None:
-    """Text wrapped to the terminal, its first line led in by `lead`, the others aligned."""
+    """Text wrapped to the terminal, its first line led in by `lead`, the others aligned.
+
+    Control characters of the text become spaces: they would steer the terminal.
+    """
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     wrapped = textwrap.wrap(
-        " ".join(text.split()),
+        " ".join(printable(text).split()),
         width,
         initial_indent=lead,
         subsequent_indent=" " * len(lead),

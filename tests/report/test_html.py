@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
@@ -21,6 +22,7 @@ from configurator.evidence.model import (
     Exchange,
     Head,
     Hooks,
+    LogLine,
     Megakernel,
     ModelReport,
     MoeLayer,
@@ -32,6 +34,8 @@ from configurator.evidence.read import read_evidence
 from configurator.judge import Judgement, expectation_from, judge
 from configurator.loader import Validators
 from configurator.report.html import Asked, page
+from configurator.report.html_acceptance import charts
+from configurator.report.html_text import clean
 from configurator.verdicts import Answer, Observation, Rung, Verdict
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
@@ -746,3 +750,23 @@ def test_of_two_starts_in_one_log_the_last_is_told(validators: Validators) -> No
     rows = shown.table("start")
     assert rows["starting"][:2] == ["03:00:00", "5 s"]
     assert rows["loading weights"][0] == "03:00:05"
+
+
+def test_of_an_endless_text_only_the_beginning_is_looked_at() -> None:
+    began = time.monotonic()
+    for _ in range(50):
+        kept = clean("api_key=verysecretvalue1 " + "A" * 3_000_000)
+    assert time.monotonic() - began < 1
+    assert kept.startswith("api_key=<redacted> AAA")
+    assert kept.endswith("… (2999419 characters more)")
+
+
+def test_half_a_key_at_the_cut_is_not_shown() -> None:
+    assert "hf_" not in clean("x" * 590 + " hf_ABCDEFGHIJKLMNOPQRSTUVWX" + "y" * 20_000)
+
+
+def test_an_endless_line_of_the_log_costs_no_time() -> None:
+    hostile = LogLine(1, "Decode batch #running-req: " * 100_000)
+    began = time.monotonic()
+    assert charts([Replica(0, READY, log=(hostile,))], []) == []
+    assert time.monotonic() - began < 1

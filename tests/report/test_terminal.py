@@ -122,3 +122,60 @@ def test_good_names_the_replicas_that_were_not_looked_at(
     said = capsys.readouterr().out
     assert "server 1: not looked at" in said
     assert "good, but not of all replicas: no evidence of 1, 3" in said
+
+
+HOSTILE = (
+    "\x1b]0;pwn\x07\x1b[2J\x9b2J\u202eseen api_key=verysecretvalue1 hf_ABCDEFGHIJKLMNOPQRSTUVWX"
+)
+
+
+def hostile() -> Judgement:
+    seen = Observation(
+        "report", f"attention{HOSTILE}", f"triton{HOSTILE}", Rung.BUILT, f"a{HOSTILE}",
+        f"excerpt{HOSTILE}", window=HOSTILE,
+    )  # fmt: skip
+    named = Observation("report", "SGLANG_API_KEY", "verysecretvalue2", Rung.BUILT)
+    verdict = Verdict(
+        mechanism="attention-backend", kind="mechanism", answer=Answer.REFUTED, rung=Rung.BUILT,
+        required=True, summary=f"it is {HOSTILE}", remedy=f"set {HOSTILE}",
+        evidence=(seen, named), conflicts=(f"log says {HOSTILE}",),
+    )  # fmt: skip
+    state = ServerState("failed", f"loading{HOSTILE}", f"error {HOSTILE}", f"mend {HOSTILE}")
+    return Judgement(states={0: state}, verdicts=(verdict,))
+
+
+def test_evidence_neither_steers_the_terminal_nor_shows_secrets(capsys: Capture) -> None:
+    print_judgement(hostile(), f"mine{HOSTILE[:20]}", None)
+    out = capsys.readouterr().out
+    assert [c for c in out if not c.isprintable() and c != "\n"] == []
+    assert "verysecretvalue" not in out
+    assert "hf_ABC" not in out
+    assert out.count("seen api_key=<redacted>") >= 6
+
+
+def test_json_of_hostile_evidence_has_no_secrets_and_steers_nothing() -> None:
+    text = as_json(hostile(), "mine", None)
+    assert [c for c in text if not c.isprintable() and c != "\n"] == []
+    assert "verysecretvalue" not in text
+    assert "hf_ABC" not in text
+    verdict = json.loads(text)["verdicts"][0]
+    assert verdict["summary"].startswith("it is \x1b]0;pwn\x07\x1b[2J\x9b2J\u202eseen api_key=")
+    assert verdict["evidence"][1]["value"] == "<redacted>"
+
+
+def test_json_writes_half_a_character_by_its_number() -> None:
+    verdict = Verdict(
+        mechanism="x", kind="mechanism", answer=Answer.PROVEN, rung=None, required=True,
+        summary="half \ud800", remedy="", evidence=(), conflicts=(),
+    )  # fmt: skip
+    text = as_json(Judgement({0: ServerState("ready")}, (verdict,)), "x", None)
+    assert "half \\ud800" in text
+    text.encode()
+
+
+def test_an_endless_text_is_cut(capsys: Capture) -> None:
+    state = ServerState("failed", "", "y" * 3_000_000, "mend it")
+    print_judgement(Judgement({0: state}, ()), "mine", None)
+    out = capsys.readouterr().out
+    assert len(out) < 5000
+    assert "(2996000 characters more)" in " ".join(out.split())
