@@ -17,6 +17,7 @@ from configurator.errors import ConfiguratorError
 from configurator.evidence.collect import CollectError, collect
 from configurator.evidence.model import Evidence
 from configurator.evidence.read import greedy_requests, read_evidence
+from configurator.report.findings import printable
 from configurator.schema.profile import SecretRef
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ def collect_evidence(
                 logs=targets.logs,
                 reports=targets.reports,
                 pids=targets.pids,
-                on_progress=lambda text: click.echo(text, err=True),
+                on_progress=lambda text: click.echo(printable(text), err=True),
                 **arguments,
             )
         except CollectError as error:

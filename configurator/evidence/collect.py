@@ -878,6 +878,11 @@ def _api_key(args: argparse.Namespace) -> str | None:
     return None
 
 
+def _plain(text: str) -> str:
+    """A space for every control character: what a server says must not steer the terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def _prompts(path: str | None) -> list[str]:
     if path is None:
         return []
@@ -900,15 +905,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             logs=dict(enumerate(args.log)), reports=dict(enumerate(args.reports)),
             pids=dict(enumerate(args.pid)), api_key=_api_key(args), concurrency=args.concurrency,
             prompts=_prompts(args.prompts), sampling=sampling, timeout_s=args.timeout,
-            wait_s=args.wait, on_progress=lambda text: print(text, file=sys.stderr),
+            wait_s=args.wait, on_progress=lambda text: print(_plain(text), file=sys.stderr),
         )  # fmt: skip
     except (CollectError, OSError, ValueError) as error:
-        print(f"collect.py: {error}", file=sys.stderr)
+        print(_plain(f"collect.py: {error}"), file=sys.stderr)
         return 2
     for replica in manifest["replicas"]:
         state = "ready" if replica["ready"] else "not ready"
         print(f"replica {replica['index']}: {state}, {len(replica['files'])} files"
-              + "".join(f"\n  {error}" for error in replica["errors"]))  # fmt: skip
+              + "".join(f"\n  {_plain(error)}" for error in replica["errors"]))  # fmt: skip
     return 0 if all(replica["ready"] for replica in manifest["replicas"]) else 1
 
 

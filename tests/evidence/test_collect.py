@@ -878,3 +878,14 @@ def test_the_code_of_a_traceback_is_no_new_start(tmp_path: Path) -> None:
     )
     replica = collect({0: closed_url()}, tmp_path / "out", logs={0: log})["replicas"][0]
     assert "crashed with exit code 1" in replica["error"]
+
+
+def test_what_a_server_says_does_not_steer_the_terminal(
+    stub: Stub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub.answer("/health", 503, b"\x1b]0;pwn\x07\x1b[2J")
+    assert main(["--url", stub.url, "--out", str(tmp_path / "out"), "--wait", "0.2"]) == 1
+    said = capsys.readouterr()
+    assert "pwn" in said.out
+    assert "pwn" in said.err
+    assert "\x1b" not in said.out + said.err
