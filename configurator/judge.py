@@ -18,6 +18,7 @@ from configurator.errors import ConfiguratorError, did_you_mean
 from configurator.evidence.model import Evidence, Replica, ServerState
 from configurator.loader import Validators
 from configurator.probes import Check, Probe
+from configurator.ranks import silent_ranks
 from configurator.verdicts import Answer, Outcome, Rung, Verdict, inconclusive
 
 _SIMULATED = "no-simulated-acceptance"
@@ -218,13 +219,12 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
         return dataclasses.replace(
             outcome, answer=Answer.INCONCLUSIVE, summary=cause, remedy=state.remedy
         )
-    silent = _silent_ranks(outcome, check.replica)
+    silent = _silence(outcome, check.replica)
     if silent:
-        named = _plural("rank", silent)
         return dataclasses.replace(
             outcome,
             answer=Answer.INCONCLUSIVE,
-            summary=f"{outcome.summary}; but tensor parallel {named} left no in-engine report",
+            summary=f"{outcome.summary}; but {silent}",
             remedy="keep the reports of every rank; on several hosts copy them to one folder",
         )
     needed = Rung.of(check.expectation.proof_rung)
@@ -238,21 +238,16 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
     return outcome
 
 
-def _silent_ranks(outcome: Outcome, replica: Replica) -> list[int]:
-    """Ranks without a report, where reports are all that the proof stands on."""
-    sources = {seen.source for seen in outcome.observations if seen.rung >= Rung.BUILT}
-    size = (replica.server_info or replica.server_info_startup or {}).get("tp_size")
-    # A report of which everything failed is there and says nothing.
-    known = {r.rank for r in replica.reports if r.target is not None or not r.errors}
-    if outcome.answer is not Answer.PROVEN or sources != {"report"} or None in known:
-        return []
-    if not isinstance(size, int) or isinstance(size, bool) or size > _MOST_RANKS:
-        return []
-    return [rank for rank in range(size) if rank not in known]
+def _silence(outcome: Outcome, replica: Replica) -> str:
+    """Which ranks nothing is known of, where the proof stands on reports; empty: none.
 
-
-_MOST_RANKS = 65_536
-"""A size beyond it is a broken response, not a server."""
+    A line of the log beside a report speaks of its own rank alone.
+    """
+    built = [seen for seen in outcome.observations if seen.rung >= Rung.BUILT]
+    sources = {seen.source for seen in built}
+    if outcome.answer is not Answer.PROVEN or "report" not in sources:
+        return ""
+    return silent_ranks(replica, built) if sources <= {"report", "log"} else ""
 
 
 _MISSING = {

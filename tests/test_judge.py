@@ -9,7 +9,15 @@ import pytest
 from configurator.content import Library
 from configurator.deployment import Expectation
 from configurator.errors import ConfiguratorError
-from configurator.evidence.model import Evidence, Exchange, Replica, Report, ServerState
+from configurator.evidence.model import (
+    Evidence,
+    Exchange,
+    LogLine,
+    ModelReport,
+    Replica,
+    Report,
+    ServerState,
+)
 from configurator.judge import Judgement, expectation_from, judge
 from configurator.loader import Validators
 from configurator.probes import Check, probe
@@ -29,7 +37,9 @@ READY = ServerState("ready")
 STARTING = ServerState("starting", "FlashInfer autotune", "no answer yet", "wait longer")
 SEEN = Observation("log", "subject", 1, Rung.BUILT, "server.log:1")
 REPORTED = Observation("report", "subject", 1, Rung.BUILT, "reports/0.json", rank=0)
+LOGGED = Observation("log", "subject", 1, Rung.BUILT, "server.log:7")
 OUTCOMES = {
+    "of-both": proven(Rung.BUILT, "it is built", REPORTED, LOGGED),
     "of-report": proven(Rung.BUILT, "it is built", REPORTED),
     "proven": proven(Rung.BUILT, "it is built", SEEN),
     "resolved": proven(Rung.RESOLVED, "it is resolved", SEEN),
@@ -250,8 +260,11 @@ def test_expectations_that_cannot_be_used(
     assert fact in str(caught.value)
 
 
+BUILT = ModelReport("Model", False)
+
+
 def reported(*ranks: int, size: int = 2) -> Replica:
-    reports = tuple(Report(f"reports/{rank}.json", rank, "ready", None) for rank in ranks)
+    reports = tuple(Report(f"reports/{rank}.json", rank, "ready", BUILT) for rank in ranks)
     return replica(say="of-report", server_info={"tp_size": size}, reports=reports)
 
 
@@ -274,6 +287,67 @@ def test_a_report_of_which_everything_failed_is_no_report() -> None:
 def test_reports_of_every_rank_prove() -> None:
     assert one(expected(), reported(0, 1))[0].answer is Answer.PROVEN
     assert one(expected(), reported(0, size=1))[0].answer is Answer.PROVEN
+
+
+def placed(rank: int | None = 0, **ranks: Any) -> Report:
+    return Report(f"reports/{rank}-{ranks}.json", rank, "ready", BUILT, ranks=ranks)
+
+
+@pytest.mark.parametrize(
+    ("info", "reports", "silent"),
+    [
+        ({"tp_size": 1}, [placed()], ""),
+        ({"tp_size": "1", "dp_size": 1.0, "pp_size": None}, [placed()], ""),
+        (None, [placed(tp_size=1)], ""),
+        (None, [placed(tp_size=2)], "tensor parallel rank 1 left no"),
+        ({"tp_size": 1}, [placed(tp_size=2)], "tensor parallel rank 1 left no"),
+        ({"tp_size": "2"}, [placed()], "tensor parallel rank 1 left no"),
+        ({"tp_size": 2.0}, [placed()], "tensor parallel rank 1 left no"),
+        ({"tp_size": 4}, [placed(), placed(2)], "tensor parallel ranks 1, 3 left no"),
+        ({"pp_size": 2}, [placed(pp_rank=0)], "pipeline rank 1 left no"),
+        ({"dp_size": 2}, [placed(dp_rank=0)], "data parallel rank 1 left no"),
+        ({"dp_size": 2}, [placed(dp_rank=0), placed(dp_rank=1)], ""),
+        (None, [placed(dp_rank=1, dp_size=2)], "data parallel rank 0 left no"),
+        ({"tp_size": 2, "pp_size": 2}, [placed(), placed(1), placed(1, pp_rank=1)],
+         "rank tp0-pp1-dp0 left no"),
+        ({"tp_size": 2, "dp_size": 2, "enable_dp_attention": True},
+         [placed(dp_rank=0), placed(1, dp_rank=1)], ""),
+        ({"tp_size": 2}, [placed(), placed(None)], "tensor parallel rank 1 left no"),
+        ({"tp_size": 1}, [placed(None)], ""),
+        ({"tp_size": 1}, [placed(9)], "tensor parallel rank 0 left no"),
+        ({"tp_size": 20}, [placed()], "7, 8 and 11 more left no"),
+        ({"tp_size": 65_537}, [placed()], "how many ranks there are cannot be told"),
+        ({"tp_size": 10**400}, [placed()], "cannot be told"),
+        ({"tp_size": float("inf")}, [placed()], "cannot be told"),
+        ({"tp_size": float("nan")}, [placed()], "cannot be told"),
+        ({"tp_size": 0}, [placed()], "cannot be told"),
+        ({"tp_size": True}, [placed()], "cannot be told"),
+        ({"tp_size": "many"}, [placed()], "cannot be told"),
+        ({"tp_size": 60_000, "dp_size": 60_000}, [placed()], "cannot be told"),
+    ],
+)  # fmt: skip
+def test_every_rank_must_be_heard(
+    info: dict[str, Any] | None, reports: list[Report], silent: str
+) -> None:
+    told = replica(say="of-report", server_info=info, reports=tuple(reports))
+    verdict, _ = one(expected(), told)
+    assert verdict.answer is (Answer.INCONCLUSIVE if silent else Answer.PROVEN)
+    assert silent in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("Preparing experts", Answer.INCONCLUSIVE),
+        ("[2026-11-30 09:00:00 TP0] Preparing experts", Answer.INCONCLUSIVE),
+        ("[2026-11-30 09:00:00 TP1] Preparing experts", Answer.PROVEN),
+    ],
+)
+def test_a_line_of_the_log_speaks_of_its_own_rank(line: str, answer: Answer) -> None:
+    told = replica(
+        say="of-both", server_info={"tp_size": 2}, reports=(placed(),), log=(LogLine(7, line),)
+    )
+    assert one(expected(), told)[0].answer is answer
 
 
 def test_replicas_without_evidence_leave_the_whole_open() -> None:
