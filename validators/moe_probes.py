@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from configurator import (
     Check,
@@ -12,6 +13,7 @@ from configurator import (
     Observation,
     Outcome,
     Replica,
+    Report,
     Rung,
     inconclusive,
     not_applicable,
@@ -47,6 +49,8 @@ _REMEDY = (
 
 _DRAFT = "MoE runner of the draft"
 
+_CONTRADICTED = "contradicted"
+
 _Fact = tuple[Observation, str, str]
 """Observation, the runner it shows, and the fact in words."""
 
@@ -65,19 +69,25 @@ def moe_runner(check: Check) -> Outcome:
     A draft whose layers were built with another is named as a conflict and refutes nothing: its
     experts are often not quantized, and the engine then gives it Triton.
 
-    Open: /server_info says the wished name, which is only an echo of the flag, or `auto`, which
-    stays `auto` for ever. Not applicable where a report lists the layers and none is a MoE layer.
+    Open: a layer that has no runner object, so that the name is only what it resolved; one whose
+    runner and core are of different names; a layer that failed in the report, or that one rank
+    lacks: they are named. Or /server_info says the wished name, which is only an echo of the flag,
+    or `auto`, which stays `auto` for ever. Not applicable where a report lists the layers and none
+    is a MoE layer.
     """
     wish = (check.expectation.value or "").lower()
     replica = check.replica
     facts = [*_traced(replica), *_built(replica), *_logged(replica)]
     echo = _resolved(replica)
     observations = [fact[0] for fact in facts] + ([echo] if echo else [])
-    if not facts and _has_no_experts(replica):
+    missing, unbuilt = _missing(replica), list(_unbuilt(replica))
+    observations += [seen for seen, _, _ in unbuilt]
+    if not (facts or missing or unbuilt) and _has_no_experts(replica):
         return not_applicable("the model has no MoE layer", *observations)
     conflicts = (
         *_conflicts([fact for fact in facts if fact[0].subject != _DRAFT], echo),
         *(text for seen, runner, text in facts if seen.subject == _DRAFT and runner != wish),
+        *dict.fromkeys(text for seen, _, text in unbuilt if seen.value == _CONTRADICTED),
     )
     for rung in (Rung.EXECUTED, Rung.BUILT):
         here = [fact for fact in facts if fact[0].rung is rung]
@@ -87,14 +97,26 @@ def moe_runner(check: Check) -> Outcome:
                 rung, f"not {wish}: {'; '.join(dict.fromkeys(against))}", *observations,
                 remedy=_REMEDY, conflicts=conflicts,
             )  # fmt: skip
+    doubts = [*dict.fromkeys(text for _, _, text in unbuilt), *missing]
     for rung in (Rung.EXECUTED, Rung.BUILT):
         texts = [
             text
             for seen, runner, text in facts
             if runner == wish and seen.rung is rung and seen.subject != _DRAFT
         ]
+        if texts and doubts and rung is Rung.BUILT:
+            text = "; ".join(dict.fromkeys([*texts, *doubts]))
+            return inconclusive(rung, text, *observations, remedy=_GIVE, conflicts=conflicts)
         if texts:
             return proven(rung, "; ".join(dict.fromkeys(texts)), *observations, conflicts=conflicts)
+    others = [text for _, runner, text in unbuilt if runner not in ("", "none", "auto", wish)]
+    if others:
+        text = f"not {wish}: {'; '.join(dict.fromkeys(others))}"
+        return refuted(Rung.RESOLVED, text, *observations, remedy=_REMEDY, conflicts=conflicts)
+    if doubts:
+        level = Rung.RESOLVED if unbuilt else None
+        text = "; ".join(doubts)
+        return inconclusive(level, text, *observations, remedy=_GIVE, conflicts=conflicts)
     return _resolved_only(replica, wish, echo)
 
 
@@ -144,7 +166,7 @@ def _built(replica: Replica) -> Iterator[_Fact]:
         for report in replica.reports
         for model in (report.target, *report.drafts)
         if model is not None
-        for runner, text in _runners(model)
+        for runner, text in _runners(model, len(model.moe_layers) + _errors(report, model))
     ]
     reports = [report for report in replica.reports if report.target is not None]
     for report, is_draft, runner, text in facts:
@@ -157,16 +179,99 @@ def _built(replica: Replica) -> Iterator[_Fact]:
         yield seen, runner, text
 
 
-def _runners(model: ModelReport) -> Iterator[tuple[str, str]]:
+def _runners(model: ModelReport, total: int) -> Iterator[tuple[str, str]]:
     """Every runner of a model's layers, with how many and which have it in words."""
     layers: dict[str, list[str]] = {}
     for layer in model.moe_layers:
-        layers.setdefault(layer.runner.lower(), []).append(layer.name)
+        if _is_built(layer) and not _is_contradicted(layer):
+            layers.setdefault(layer.runner.lower(), []).append(layer.name)
     for runner, names in layers.items():
         part = "draft" if model.is_draft else "target"
-        shown = f"{len(names)} of {len(model.moe_layers)} MoE layers of the {part}"
-        where = "" if len(names) == len(model.moe_layers) else f" ({_few(names)})"
+        shown = f"{len(names)} of {total} MoE layers of the {part}"
+        where = "" if len(names) == total else f" ({_few(names)})"
         yield runner, f"{shown}{where} are built with {runner}"
+
+
+def _is_built(layer: Any) -> bool:
+    """A runner object shows its name; without one the name is only what the layer resolved."""
+    if layer.has_runner is None:
+        return not layer.resolved
+    return layer.has_runner is True
+
+
+def _is_contradicted(layer: Any) -> bool:
+    """The core of the runner is that of another runner."""
+    core = _plain(layer.runner_core.removesuffix("RunnerCore"))
+    return core in _CORES and core != _plain(layer.runner)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").removesuffix("s")
+
+
+_CORES = ("triton", "tritonkernel", "deepgemm", "marlin", "humming")
+"""Runners whose cores bear their name."""
+
+
+def _unbuilt(replica: Replica) -> Iterator[_Fact]:
+    """Layers of the target of which the report does not show the runner that was built."""
+    reports = [report for report in replica.reports if report.target is not None]
+    facts = []
+    for report in reports:
+        groups: dict[tuple[str, str], list[str]] = {}
+        for layer in report.target.moe_layers if report.target else ():
+            if not _is_built(layer):
+                text = f"no runner object, only the name {layer.runner or 'of none'}"
+                groups.setdefault((text, layer.runner or "none"), []).append(layer.name)
+            elif _is_contradicted(layer):
+                text = f"a runner named {layer.runner} whose core is {layer.runner_core}"
+                groups.setdefault((text, ""), []).append(layer.name)
+        facts += [(report, runner, f"{_few(n)}: {text}") for (text, runner), n in groups.items()]
+    for report, runner, text in facts:
+        text += on_ranks([other for other, _, theirs in facts if theirs == text], reports)
+        seen = Observation(
+            "report", "MoE runner", runner or _CONTRADICTED, Rung.RESOLVED, report.file, text,
+            rank=report.rank,
+        )  # fmt: skip
+        yield seen, runner, text
+
+
+def _errors(report: Report, model: ModelReport) -> int:
+    """Layers of a target that failed in the report."""
+    return 0 if model.is_draft else sum(_has_failed(layer) for layer in _listed(report))
+
+
+def _listed(report: Report) -> list[Any]:
+    """The layers as the report lists them; the list may have failed as a whole."""
+    raw = report.raw if isinstance(report.raw, dict) else {}
+    target = raw.get("target")
+    layers = target.get("moe_layers") if isinstance(target, dict) else None
+    return layers if isinstance(layers, list) else [layers]
+
+
+def _has_failed(part: Any) -> bool:
+    return isinstance(part, dict) and "error" in part
+
+
+def _missing(replica: Replica) -> list[str]:
+    """Layers that failed, and ranks that lack layers which others have; in words."""
+    most: dict[int, int] = {}
+    for report in replica.reports:
+        stage = report.ranks.get("pp_rank", 0)
+        count = len(report.target.moe_layers) if report.target else 0
+        most[stage] = max(most.get(stage, 0), count)
+    lack = [
+        report
+        for report in replica.reports
+        if any(map(_has_failed, _listed(report)))
+        or most[report.ranks.get("pp_rank", 0)]
+        > (len(report.target.moe_layers) if report.target else 0)
+    ]
+    if not lack:
+        return []
+    why = [text for report in lack for part, text in report.errors.items() if "target" in part]
+    cause = f": {why[0][:200]}" if why else ""
+    return [f"the part moe_layers is missing or not whole{on_ranks(lack, replica.reports)}{cause}"]
 
 
 def _few(names: list[str]) -> str:

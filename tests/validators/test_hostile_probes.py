@@ -222,3 +222,64 @@ def test_a_draft_beside_no_speculation_is_a_conflict(validators: Validators) -> 
         outcome = asked(validators, what, GOOD, server_info=off)
         assert outcome.answer == "INCONCLUSIVE", what
         assert "speculative_algorithm null" in outcome.conflicts[0]
+
+
+def humming(**second: Any) -> dict[str, Any]:
+    """Two layers on Humming; the second one with fields replaced."""
+    data = raw("moe_humming")
+    for layer in data["target"]["moe_layers"]:
+        layer.update(
+            layer_backend="MoeRunnerBackend.HUMMING", runner_backend="MoeRunnerBackend.HUMMING",
+            runner_core="HummingRunnerCore",
+        )  # fmt: skip
+    layers = data["target"]["moe_layers"]
+    layers[1] = second if "error" in second else {**layers[1], **second}
+    return data
+
+
+NO_LAYERS = {**humming(), "target": {**humming()["target"], "moe_layers": ERROR}}
+NO_OBJECT: dict[str, Any] = {"runner_backend": None, "runner_core": None}
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected", "fact"),
+    [
+        ([humming(), humming()], ("PROVEN", "built"), "2 of 2"),
+        ([humming(**ERROR)], ("INCONCLUSIVE", "built"), "1 of 2 MoE layers"),
+        ([humming(), NO_LAYERS], ("INCONCLUSIVE", "built"), "moe_layers is missing or not whole on "
+         "rank 1"),
+        ([humming(), {**humming(), "target": None}], ("INCONCLUSIVE", "built"), "on rank 1"),
+        ([humming(), {**humming(), "target": ERROR}], ("INCONCLUSIVE", "built"), "on rank 1"),
+        ([NO_LAYERS], ("INCONCLUSIVE", None), "moe_layers is missing"),
+        ([humming(**NO_OBJECT)], ("INCONCLUSIVE", "built"), "no runner object, only the name humm"),
+        ([humming(runner_core="TritonRunnerCore")], ("INCONCLUSIVE", "built"),
+         "a runner named humming whose core is TritonRunnerCore"),
+        ([humming(runner_backend="MoeRunnerBackend.TRITON", runner_core="TritonRunnerCore")],
+         ("REFUTED", "built"), "1 of 2"),
+    ],
+)  # fmt: skip
+def test_only_runner_objects_of_every_layer_prove_a_runner(
+    validators: Validators, reports: list[dict[str, Any]], expected: tuple[str, str | None],
+    fact: str,
+) -> None:  # fmt: skip
+    outcome = asked(validators, "moe-runner=humming", *reports)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+
+
+def test_names_without_an_object_are_only_resolved(validators: Validators) -> None:
+    data = humming()
+    for layer in data["target"]["moe_layers"]:
+        layer.update(NO_OBJECT)
+    assert said(asked(validators, "moe-runner=humming", data)) == ("INCONCLUSIVE", "resolved")
+    assert said(asked(validators, "moe-runner=triton", data)) == ("REFUTED", "resolved")
+
+
+def test_a_core_of_another_runner_everywhere_proves_neither(validators: Validators) -> None:
+    data = humming()
+    for layer in data["target"]["moe_layers"]:
+        layer["runner_core"] = "TritonRunnerCore"
+    for name in ("humming", "triton"):
+        outcome = asked(validators, f"moe-runner={name}", data)
+        assert outcome.answer == "INCONCLUSIVE"
+        assert "whose core is TritonRunnerCore" in outcome.conflicts[0]
