@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -24,6 +25,12 @@ def command(output: Path) -> int:
 
     for path in write_bundle(output):
         click.echo(str(path))
+    if os.pathsep in str(output.resolve()):
+        click.echo(
+            f"\nwarning: {output.resolve()} has a {os.pathsep!r}, where PYTHONPATH ends a "
+            "directory: mount it under a path without one, or write the bundle to another",
+            err=True,
+        )
     click.echo(
         f"\nmount {output} into the engine's container and set there:\n"
         f"  PYTHONPATH={output.resolve()}\n"

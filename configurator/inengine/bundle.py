@@ -52,8 +52,11 @@ def write_bundle(directory: Path) -> tuple[Path, ...]:
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             fresh = path.with_name(f".{path.name}.{os.getpid()}")
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(path)
+            try:
+                fresh.write_text(text, encoding="utf-8")
+                fresh.replace(path)
+            finally:
+                fresh.unlink(missing_ok=True)
             written.append(path)
     except OSError as error:
         raise ConfiguratorError.single(

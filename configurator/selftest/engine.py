@@ -50,6 +50,8 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
 }
 _KEPT_LOG_LINES = 12
+_LIST = "made.json"
+"""What the folder of models holds, with the size of each file; written last."""
 _CALL_S = 60.0
 """Limit of one call over HTTP, in seconds."""
 _GRACE_S = 3.0
@@ -86,7 +88,13 @@ def open_engine(python: Path, limit_s: float = 120) -> Engine:
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise ConfiguratorError.single("SLF002", f"{python} has no engine: {last[0]}", _HOW)
-    version = str(json.loads(done.stdout)[0])
+    try:
+        version = str(json.loads(done.stdout)[0])
+    except (ValueError, LookupError, TypeError):
+        said = " ".join(done.stdout.split())[:80] or "nothing"
+        raise ConfiguratorError.single(
+            "SLF001", f"{python} is no Python: asked for its versions, it says {said!r}", _HOW
+        ) from None
     if version != ENGINE_VERSION:
         raise ConfiguratorError.single(
             "SLF003",
@@ -104,12 +112,12 @@ def cache_folder() -> Path:
 
 
 def make_models(engine: Engine, folder: Path, limit_s: float = 300) -> Path:
-    """The folder with the tiny models, made by the engine's Python if it is not there yet.
+    """The folder with the tiny models, made by the engine's Python if it is not there as a whole.
 
     Raises:
         ConfiguratorError: SLF004, they cannot be made.
     """
-    if folder.is_dir():
+    if _is_whole(folder):
         return folder
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}")
     environment = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(RIG / "site")}
@@ -122,6 +130,9 @@ def make_models(engine: Engine, folder: Path, limit_s: float = 300) -> Path:
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
             raise ConfiguratorError.single("SLF004", f"the models cannot be made: {last[0]}", _HOW)
+        (fresh / _LIST).write_text(json.dumps(_sizes(fresh)), encoding="utf-8")
+        if not _is_whole(folder):
+            shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # another run was faster
             fresh.rename(folder)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -132,6 +143,25 @@ def make_models(engine: Engine, folder: Path, limit_s: float = 300) -> Path:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return folder
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Bytes of every file below a folder; folders have none."""
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_size if path.is_file() else 0
+        for path in folder.rglob("*")
+        if path.name != _LIST
+    }
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a folder of models still has what was made."""
+    try:
+        made = json.loads((folder / _LIST).read_text(encoding="utf-8"))
+        found = _sizes(folder)
+    except (OSError, ValueError):
+        return False
+    return isinstance(made, dict) and bool(made) and made.items() <= found.items()
 
 
 def write_plugins(folder: Path) -> tuple[Path, Path]:

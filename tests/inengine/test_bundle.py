@@ -120,3 +120,26 @@ def test_the_verb_lists_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_the_verb_refuses_other_files_with_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("theirs")
     assert run(["probe-bundle", "-o", str(tmp_path)]) == 2
+
+
+def test_nothing_is_left_where_a_bundle_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, text: str, encoding: str) -> int:
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(ConfiguratorError, match=r"RND003.*No space left"):
+        write_bundle(tmp_path / "bundle")
+    assert files(tmp_path) == {}
+
+
+def test_a_directory_that_pythonpath_would_split_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["probe-bundle", "-o", str(tmp_path / "a:b")]) == 0
+    assert "warning" in (said := capsys.readouterr().err)
+    assert "has a ':'" in said
+    assert run(["probe-bundle", "-o", str(tmp_path / "ab")]) == 0
+    assert "warning" not in capsys.readouterr().err

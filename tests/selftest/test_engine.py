@@ -52,6 +52,16 @@ def test_no_engine(tmp_path: Path) -> None:
     assert code_of(error) == "SLF002"
 
 
+@pytest.mark.parametrize(("script", "says"), [("echo hello", "hello"), ("true", "nothing")])
+def test_a_program_that_is_no_python(tmp_path: Path, script: str, says: str) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    with pytest.raises(ConfiguratorError, match=f"is no Python: .* it says '{says}'") as error:
+        open_engine(program)
+    assert code_of(error) == "SLF001"
+
+
 def test_another_release(tmp_path: Path) -> None:
     with pytest.raises(ConfiguratorError, match=r"has SGLang 0\.5\.17") as error:
         open_engine(fake_engine(tmp_path, "0.5.17"))
@@ -61,10 +71,28 @@ def test_another_release(tmp_path: Path) -> None:
 def test_models_are_made_once(tmp_path: Path) -> None:
     engine = Engine(fake_engine(tmp_path), "0.5.23")
     folder = make_models(engine, tmp_path / "cache" / "models")
-    assert sorted(path.name for path in folder.iterdir()) == ["good", "wrong"]
-    (folder / "good").rmdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["good", "made.json", "wrong"]
+    (folder / "mark").touch()
     assert make_models(engine, folder) == folder
-    assert [path.name for path in folder.iterdir()] == ["wrong"]
+    assert (folder / "mark").exists()
+    assert [path.name for path in folder.parent.iterdir()] == ["models"]
+
+
+@pytest.mark.parametrize("left", ["nothing", "no list", "a part", "a short list", "no JSON"])
+def test_models_that_are_not_whole_are_made_again(tmp_path: Path, left: str) -> None:
+    engine = Engine(fake_engine(tmp_path), "0.5.23")
+    folder = tmp_path / "cache" / "models"
+    if left == "nothing":
+        folder.mkdir(parents=True)
+    else:
+        make_models(engine, folder)
+        (folder / "good").rmdir()
+        if left == "no list":
+            (folder / "made.json").unlink()
+        if left in ("a short list", "no JSON"):
+            (folder / "made.json").write_text("{}" if left == "a short list" else "{")
+    assert make_models(engine, folder) == folder
+    assert sorted(path.name for path in folder.iterdir()) == ["good", "made.json", "wrong"]
     assert [path.name for path in folder.parent.iterdir()] == ["models"]
 
 
