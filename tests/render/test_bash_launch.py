@@ -159,7 +159,8 @@ def test_the_engine_is_stopped_though_nobody_reads_the_output(
     assert process.stdout is not None
     process.stdout.close()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 143
+    # Whichever comes first: the signal, or a message that nobody reads.
+    assert process.wait(timeout=60) in (141, 143)
     assert not alive(int(str(seen(tmp_path)["pid"])))
 
 

@@ -180,8 +180,9 @@ signal_engine() { kill "-$1" -- "-$ENGINE_PID" 2>/dev/null || kill "-$1" "$ENGIN
 # Nobody may be reading any more: no failing message keeps the engine from being stopped.
 # shellcheck disable=SC2329  # called by the trap below
 stop_engine() {
+  # First of all: no further signal may end the script before the engine has ended.
+  trap '' HUP INT PIPE TERM
   trap - EXIT
-  trap '' PIPE
   [[ -n $ENGINE_PID ]] && signal_engine 0 || return 0
   trap 'signal_engine KILL || true; exit 137' HUP INT TERM
   signal_engine TERM || true
@@ -274,9 +275,10 @@ self_check() {
 }
 
 trap stop_engine EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
+trap 'stop_engine; exit 129' HUP
+trap 'stop_engine; exit 130' INT
+trap 'stop_engine; exit 141' PIPE
+trap 'stop_engine; exit 143' TERM
 
 preflight
 read_secrets
