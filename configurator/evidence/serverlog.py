@@ -154,7 +154,12 @@ def _without_arguments(line: LogLine) -> LogLine:
 
 
 def server_state(
-    log: Sequence[LogLine] | None, *, answered: bool, ready: bool | None, error: str = ""
+    log: Sequence[LogLine] | None,
+    *,
+    answered: bool,
+    ready: bool | None,
+    error: str = "",
+    statuses: Sequence[int] = (),
 ) -> ServerState:
     """Whether the server can be judged, from its log and whether it answered.
 
@@ -163,6 +168,7 @@ def server_state(
         answered: an information page of it was read.
         ready: what the collector saw; None when nobody looked.
         error: what went wrong when it was asked.
+        statuses: HTTP status of every request that was to generate.
     """
     lines = log or ()
     death = _death(lines, answered=answered)
@@ -178,9 +184,10 @@ def server_state(
             "failed", phase, reason, remedy or "mend the cause; the end of the log has more",
             f"server.log:{number}" if number else "",
         )  # fmt: skip
-    if _ANSWERS_NONE.match(error):
+    refusal = error if _ANSWERS_NONE.match(error) else _refusal(statuses)
+    if refusal:
         return ServerState(
-            "failed", "serving", error,
+            "failed", "serving", refusal,
             "send one such request by hand and read its error and the log; mend the cause", where,
         )  # fmt: skip
     if ready and log is None and not answered:
@@ -204,6 +211,14 @@ def server_state(
     remedy = _WAITING.get(phase, "wait longer (startup.timeout_s), and look at the log")
     reason = f"not ready; the log ends in the phase {phase}" if phase else error or "not ready"
     return ServerState("starting", phase, reason, remedy, where)
+
+
+def _refusal(statuses: Sequence[int]) -> str:
+    """That every request was answered with an error of the server; empty: not so."""
+    if not statuses or min(statuses) < 500:
+        return ""
+    codes = " and ".join(map(str, sorted(set(statuses))))
+    return f"answers {len(statuses)} of {len(statuses)} requests with HTTP {codes}"
 
 
 def _unbound(lines: Sequence[LogLine]) -> tuple[str, int] | None:

@@ -334,3 +334,28 @@ def test_the_arguments_of_a_start_are_no_evidence() -> None:
     name = "KV Cache is allocated. dtype: torch.float8_e4m3fn"
     log = f"{STAMP}server_args=ServerArgs(served_model_name='{name}')"
     assert texts(log) == [(1, f"{STAMP}server_args=")]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "reason"),
+    [
+        ((500, 500), "answers 2 of 2 requests with HTTP 500"),
+        ((503, 500, 500), "answers 3 of 3 requests with HTTP 500 and 503"),
+        ((500, 200), ""), ((400, 500), ""), ((0, 500), ""), ((), ""),
+    ],
+)  # fmt: skip
+def test_a_server_that_answers_only_with_errors_has_failed(
+    statuses: tuple[int, ...], reason: str
+) -> None:
+    found = server_state(parse_log(READY), answered=True, ready=True, statuses=statuses)
+    assert (found.state, found.reason) == ("failed" if reason else "ready", reason)
+
+
+def test_the_collector_says_that_every_request_failed() -> None:
+    assert state(READY, answered=True, error="answers 3 of 3 requests with HTTP 500").state == (
+        "failed"
+    )
+    assert (
+        state(READY, answered=True, ready=True, error="answers 2 of 3 requests with HTTP 500").state
+        == "ready"
+    )
