@@ -83,6 +83,13 @@ class Log:
         return rest
 
     def _line(self, raw: bytes, end: bytes) -> None:
+        """Pass a line on; whatever fails, the engine waits for us to read on."""
+        try:
+            self._pass_on(raw, end)
+        except Exception as error:
+            self.error = self.error or f"{type(error).__name__}: {error}"
+
+    def _pass_on(self, raw: bytes, end: bytes) -> None:
         text = redact_text(raw.decode("utf-8", "replace"), self._secrets)
         self._keep(text.encode("utf-8", "replace") + end)
         self.changed = time.monotonic()
@@ -99,7 +106,7 @@ class Log:
                 self.error = self.error or error.strerror or str(error)
 
     def _keep(self, line: bytes) -> None:
-        """Write a line. A full disk must not stop the engine, which waits for us to read on."""
+        """Write a line, if there is room: what it says is watched all the same."""
         try:
             while line:
                 line = line[os.write(self._file, line) :]

@@ -14,9 +14,11 @@ from typing import Literal
 from configurator.deployment import Deployment
 from configurator.evidence.host import Gpu
 from configurator.inengine.bundle import MODULE as PLUGIN
+from configurator.render.instrument import instrumented
 from configurator.up import proc
 from configurator.up.engine_python import EnginePython, normalized
 from configurator.up.launching import Command
+from configurator.up.required import why_not_instrumented
 
 _ROOM_GIB = 0.25
 """Logs of a week of serving, and evidence."""
@@ -171,9 +173,12 @@ def check_packages(host: Host) -> Iterator[Finding]:
 
 def check_plugins(host: Host) -> Iterator[Finding]:
     """The in-engine probe can be loaded: its entry point is seen, and the allow-list lets it."""
+    required = host.deployment.profile.evidence.require_report
+    if required and not instrumented(host.deployment):
+        fact, remedy = why_not_instrumented(host.deployment)
+        yield Finding("plugins", "error", f"a report is required, but {fact}", remedy)
     if not host.instrumented or host.engine.error:
         return
-    required = host.deployment.profile.evidence.require_report
     severity: Literal["error", "warning"] = "error" if required else "warning"
     if PLUGIN not in host.engine.plugins:
         yield Finding(

@@ -47,14 +47,19 @@ def _missing(deployment: Deployment, replica: Replica | None, index: int) -> str
 
 
 def _why(deployment: Deployment, replica: Replica | None) -> tuple[str, str]:
-    if deployment.profile.evidence.instrument != "standard":
-        return f": evidence.instrument is {deployment.profile.evidence.instrument}", (
-            "set it to standard, or leave evidence.require_report out"
-        )
     if not instrumented(deployment):
-        entry = deployment.engine
-        return f": {entry.engine} {entry.version} loads no plugins", _NO_PLUGINS
+        fact, remedy = why_not_instrumented(deployment)
+        return f": {fact}", remedy
     return (why_no_report(replica) if replica else ""), _LOADED
+
+
+def why_not_instrumented(deployment: Deployment) -> tuple[str, str]:
+    """Why a launch does not bring the probe along, and what to do about it."""
+    setting, entry = deployment.profile.evidence.instrument, deployment.engine
+    if setting != "standard":
+        fact = f"evidence.instrument is {setting}"
+        return fact, "set it to standard, or leave evidence.require_report out"
+    return f"{entry.engine} {entry.version} loads no plugins", _NO_PLUGINS
 
 
 def _place(report: Report) -> tuple[int, int]:

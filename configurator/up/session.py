@@ -21,6 +21,7 @@ from configurator.report.terminal import print_judgement
 from configurator.up import dropping
 from configurator.up.console import Console, Saying
 from configurator.up.engine_python import EnginePython, ask_gpus, ask_python, versions
+from configurator.up.faults import end_of, unchecked
 from configurator.up.launching import Command, Running, commands_of, start
 from configurator.up.lock import RunLock, kill_strays, left_behind, lock_path, stop_left_behind
 from configurator.up.page import write_page
@@ -137,6 +138,11 @@ class Session:
             self._serve()
         except Ended as ended:
             return ended
+        except OSError as error:
+            end = end_of(error)
+            if isinstance(end, Ended):
+                return end
+            raise
         raise AssertionError("serving ends by Ended")
 
     def _attempt(self, lock: RunLock) -> Judgement | None:
@@ -258,7 +264,7 @@ class Session:
             thread.join(0.1)
         result = results[0]
         if isinstance(result, BaseException):
-            raise _could_not_check(result)
+            raise unchecked(result)
         name, status = self.deployment.name, self.deployment.profile.status
         self.report.write("verdicts.json", as_json(result, name, status) + "\n")
         self.console.call(lambda: print_judgement(result, name, status))
@@ -381,19 +387,6 @@ class Session:
             "elapsed_s": round(self.report.elapsed, 1),
         })  # fmt: skip
         self._say_unwritten()
-
-
-def _could_not_check(error: BaseException) -> BaseException:
-    """What ends the run when the self-check could not be made."""
-    if isinstance(error, ConfiguratorError):
-        return error
-    if isinstance(error, RecursionError):
-        why = "an answer of the engine is nested too deeply to be read"
-    elif isinstance(error, OSError):
-        why = f"its evidence cannot be kept: {error.strerror or error}"
-    else:
-        return error
-    return Ended(1, f"nothing is proven, the self-check could not be made: {why}; it is stopped")
 
 
 def _bound(report: Report, name: str) -> Callable[[Step], None]:

@@ -104,3 +104,15 @@ def test_a_short_secret_is_redacted_after_its_flag(tmp_path: Path) -> None:
     assert log.path.read_text() == (
         "--api-key <redacted> ['--admin-api-key', '<redacted>'] --api-key=<redacted> tabc12\n"
     )
+
+
+def test_a_fault_of_ours_stops_nobody_from_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(text: str, secrets: object) -> str:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("configurator.up.logs.redact_text", fail)
+    log = logged(tmp_path, b"a key\n", b"Load weight begin\n")
+    assert log.path.read_bytes() == b""  # what cannot be redacted is not kept
+    assert log.error == "RecursionError: too deep"
