@@ -79,16 +79,21 @@ def _list(matrix: Matrix) -> None:
 
 def _run(matrix: Matrix, python: str, keep: Path | None) -> Table:
     from configurator.selftest.engine import Launcher, cache_folder, make_models, open_engine
+    from configurator.selftest.leftovers import SCRATCH, end_leftovers, noted
     from configurator.selftest.runner import run_matrix
 
+    for line in end_leftovers():
+        click.echo(line, err=True)
     engine = open_engine(Path(shutil.which(python) or python).absolute())
     models = make_models(engine, cache_folder())
     validators = open_validators(open_library(()), "probes")
     with ExitStack() as stack:
-        folder = keep or Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="configurator-selftest-"))
+        folder = (
+            keep
+            or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=SCRATCH))).absolute()
         )
-        launcher = Launcher.prepare(engine, models, folder.absolute())
+        stack.enter_context(noted(folder))
+        launcher = Launcher.prepare(engine, models, folder)
         return run_matrix(matrix, launcher, validators, _Progress(len(matrix.tests)))
 
 
