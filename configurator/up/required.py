@@ -11,7 +11,10 @@ from configurator.probes import why_no_report
 from configurator.render.instrument import instrumented
 
 _NO_PLUGINS = "use an engine that loads plugins, or leave evidence.require_report out"
-_LOADED = "let the engine load the plugin configurator_probe, see `preflight plugins` and its log"
+_LOADED = (
+    "let every process of the engine load the plugin configurator_probe, see the engine's log and "
+    "the check `plugins`"
+)
 
 
 def missing_reports(
@@ -50,7 +53,12 @@ def _why(deployment: Deployment, replica: Replica | None) -> tuple[str, str]:
     if not instrumented(deployment):
         fact, remedy = why_not_instrumented(deployment)
         return f": {fact}", remedy
-    return (why_no_report(replica) if replica else ""), _LOADED
+    if replica is None:
+        return ": nothing was collected of it", _LOADED
+    why = why_no_report(replica)
+    if not why and not replica.reports:
+        why = ": the plugin gave no sign in the engine, so it was not loaded"
+    return why, _LOADED
 
 
 def why_not_instrumented(deployment: Deployment) -> tuple[str, str]:

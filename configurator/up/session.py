@@ -359,7 +359,7 @@ class Session:
         for name, why in list(self.report.unwritten.items()):
             if name not in self._told:
                 self._told.add(name)
-                self.console.say(f"{name} of the report is not whole: {why}; going on", "yellow")
+                self.console.say(f"{name} of the report is not whole: {why}", "yellow")
 
     def _stop(self, lock: RunLock) -> None:
         """End everything that runs, whatever else may fail."""

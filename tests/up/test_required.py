@@ -45,7 +45,7 @@ def test_ranks_without_a_report(
 ) -> None:
     made = deployment(tmp_path, **profile, **NEEDED)
     found = missing_reports(made, evidence(*ranks), [0])
-    assert [text.split(";")[0] for text in found] == (
+    assert [text.split(";")[0].split(":")[0] for text in found] == (
         [f"no in-engine report of rank {missing}"] if missing else []
     )
     assert missing_reports(deployment(tmp_path, **profile), evidence(), [0]) == []
@@ -56,11 +56,13 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     hooks = (Hooks("hooks.json", 1, error="no such module"),)
     (text,) = missing_reports(made, evidence(hooks=hooks), [0])
     assert "rank 0: the probe could not hook into the engine, no such module; let" in text
+    (text,) = missing_reports(made, evidence(), [0])
+    assert "rank 0: the plugin gave no sign in the engine, so it was not loaded; let" in text
     failed = Report("r.json", 0, "failed", None, errors={"heads": "boom"})
     one = evidence()
     broken = dataclasses.replace(one.replicas[0], reports=(failed,))
     (text,) = missing_reports(made, dataclasses.replace(one, replicas=(broken,)), [0])
-    assert "rank 0: the report failed, boom; let the engine load" in text
+    assert "rank 0: the report failed, boom; let every process of the engine load" in text
 
 
 @pytest.mark.parametrize(

@@ -301,11 +301,11 @@ REQUIRED = "evidence: {require_report: true}\n"
 @pytest.mark.parametrize(
     ("mode", "extra", "why"),
     [
-        ("no-report", "", "no in-engine report of rank 0; let the engine load the plugin"),
+        ("no-report", "", "no in-engine report of rank 0: the plugin gave no sign"),
         (
             "no-report", "hardware: {name: cpu, gpus: 2, overrides: {gpus_per_host: 2}}\n"
             "topology: {tensor: 2}\n",
-            "no in-engine report of rank 0, 1; let the engine load the plugin",
+            "no in-engine report of rank 0, 1: the plugin gave no sign",
         ),
         (
             "healthy", "hardware: {name: cpu, gpus: 2, overrides: {gpus_per_host: 2}}\n"
