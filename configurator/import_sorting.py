@@ -218,7 +218,9 @@ class Draft:
             elif setting.value is None or not _ENV.fullmatch(setting.name):
                 self.problems.append(Problem(
                     "IMP001", f"{setting.name} is known only where it runs: left out",
-                    "set it in extra.env once it is known", setting.position,
+                    "export it where the profile's launch runs"
+                    if is_secret_value(setting.name, "unknown")
+                    else "set it in extra.env once it is known", setting.position,
                 ))  # fmt: skip
             else:
                 found[setting.name] = setting.value

@@ -173,6 +173,9 @@ def _header(command: Command, launch: Launch, exact: bool, problems: list[Proble
     if command.entry == "serve":
         lines.append("`sglang serve` becomes python3 -m sglang.launch_server, --model-path named.")
     if command.image:
-        lines.append(f"The image was {command.image}.")
+        lines.append(
+            f"The image was {command.image}; its mounts, ports and other options of the container "
+            "are not in here, and model.path is the path inside it."
+        )
     safe = ("".join(c if c.isprintable() else " " for c in line) for line in lines)
     return "".join(f"# {redact_text(line)}\n" for line in safe)

@@ -25,7 +25,9 @@ from configurator.words import Command
 _SEVERITIES: dict[str, Severity] = {
     "LNT002": "warning",
     "LNT003": "warning",
+    "LNT007": "warning",
     "LNT008": "warning",
+    "LNT015": "warning",
     "LNT009": "warning",
     "LNT010": "error",
     "LNT011": "error",
@@ -125,7 +127,8 @@ def engine_of(command: Command, around: Around, library: Library) -> tuple[Engin
     tag = _TAG.search(command.image or "")
     if tag is not None and tag[1] in available_versions():
         return library.engine(f"sglang-{tag[1]}"), "image"
-    return library.engine(f"sglang-{available_versions()[-1]}"), "newest release"
+    newest = library.engine(f"sglang-{available_versions()[-1]}")
+    return newest, "newest release; the image has no catalogue" if tag else "newest release"
 
 
 def engine_named(name: str, library: Library) -> Engine:

@@ -9,7 +9,7 @@ from configurator.launch import Launch
 from configurator.validate import Diagnostic, exit_code, in_order
 from configurator.words import Command
 
-Why = Literal["asked for", "image", "newest release"]
+Why = Literal["asked for", "image", "newest release", "newest release; the image has no catalogue"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ INPUT_CODES = {
     "LNT012": "A shell that gets a launch word by word: only the first word is its script.",
     "LNT013": "A value that YAML takes for a number, and that may arrive written otherwise.",
     "LNT014": "A template that is not rendered: its placeholders are not judged.",
+    "LNT015": "A file that names the engine, and in which no launch could be read.",
     "IMP001": "A value known only where the launch runs; the profile does without it.",
     "IMP002": "A word of a launch that a profile cannot hold.",
     "IMP003": "An argument given again; only the last counts and is kept.",

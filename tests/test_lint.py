@@ -93,7 +93,7 @@ def test_the_subject_is_the_option_or_the_variable(linted: Lint) -> None:
         ("registry.example/team/sglang:0.5.10.post1-rocm", "0.5.10.post1", "image"),
         ("lmsysorg/sglang:latest", NEWEST, "newest release"),
         ("lmsysorg/sglang:v0.5.9rc1", NEWEST, "newest release"),
-        ("lmsysorg/sglang:v0.4.0", NEWEST, "newest release"),
+        ("lmsysorg/sglang:v0.4.0", NEWEST, "newest release; the image has no catalogue"),
         ("lmsysorg/sglang@sha256:00", NEWEST, "newest release"),
     ],
 )

@@ -139,5 +139,5 @@ def key_on_the_command_line(launch: Launch) -> Iterator[Finding]:
             yield Finding(
                 launch.path(option),
                 f"{launch.said(option)} is written in clear",
-                f'write --{option.name} "${flag.replace("-", "_").upper()}" and set it outside',
+                f"take it from a variable, {flag.replace('-', '_').upper()}, that is set outside",
             )

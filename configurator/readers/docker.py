@@ -6,16 +6,19 @@ that the caller of docker has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configurator.errors import Position, Problem
 from configurator.readers.envfiles import read_env_file
-from configurator.readers.options import Given, Words, options, split_options
+from configurator.readers.options import Given, Options, Words, options, split_options
 from configurator.readers.wrappers import setting
 from configurator.words import Invocation, Setting, Word
 
+_PROGRAM = re.compile(r"python[\d.]*|sglang|bash|sh|env|exec|numactl|tini|nsys|uv")
+"""What a container is told to run, where a launch of the engine is one."""
 PROGRAMS = frozenset({"docker", "podman", "nerdctl", "nvidia-docker"})
 
 _GLOBAL = options("--config -c --context -H --host -l --log-level --tlscacert --tlscert --tlskey "
@@ -58,9 +61,11 @@ def contained(
         return _service(rest[1:], invocation, given, folder)
     if not rest or rest[0].text not in ("run", "create", "exec"):
         return None
-    found, words = split_options(rest[1:], _EXEC if rest[0].text == "exec" else _RUN)
+    table = _EXEC if rest[0].text == "exec" else _RUN
+    found, words, assumed = _past_unknown(*split_options(rest[1:], table), table)
     if not words:
         return None
+    invocation = replace(invocation, conditions=(*invocation.conditions, *assumed))
     env, inherited, problems = _environment(found, invocation, given, folder)
     inner = replace(invocation, env=env)
     if rest[0].text == "exec":
@@ -69,6 +74,25 @@ def contained(
     own = None if entrypoint is None else ((entrypoint,) if entrypoint.text else ())
     started, unclear = started_in(words[0], own, words[1:], inner)
     return Contained(started, inherited, problems + unclear)
+
+
+def _past_unknown(
+    found: Given, words: Words, table: Options
+) -> tuple[Given, Words, tuple[str, ...]]:
+    """The same past words that nobody can know and that stand where options or the image may.
+
+    A word before a program is the image; any other holds options of docker, as people write them.
+    """
+    assumed: list[str] = []
+    while len(words) > 1 and words[0].unknown and not _is_program(words[1].text):
+        assumed.append(f"{words[0].text} holds options of docker")
+        more, words = split_options(words[1:], table)
+        found = [*found, *more]
+    return found, words, tuple(assumed)
+
+
+def _is_program(text: str) -> bool:
+    return bool(_PROGRAM.fullmatch(text.rpartition("/")[2]))
 
 
 def _service(

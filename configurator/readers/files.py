@@ -170,9 +170,18 @@ def _nothing(name: str, count: int, text: str = "") -> Problem:
         message, remedy = f"{count} launches where one is expected", "give one launch"
     if _PROFILE in text:
         remedy = "this is a profile: `configurator validate` reads it"
+    elif re.search(r"sglang\.launch_server|sglang serve", _without_comments(text)):
+        message = "the engine is named here, but no launch of it could be read"
+        remedy = "give the launch itself, or its words as --argv-json"
+        return Problem("LNT015", message, remedy, Position(name, 1, 1))
     elif "sglang.launch_server" in text or "sglang serve" in text:
         remedy = "the name of the engine stands in the text, but nothing there starts it"
     return Problem("LNT005", message, remedy, Position(name, 1, 1))
+
+
+def _without_comments(text: str) -> str:
+    """The text without comments, and without lines that look for a process or end one."""
+    return re.sub(r"(?m)(^|\s)#.*$|^.*\b(pkill|pgrep|grep|killall)\b.*$", "", text)
 
 
 def load(path: Path) -> str:

@@ -98,7 +98,8 @@ def _summary(result: FileFindings) -> str:
         parts.append(f"{suppressed} suppressed")
     if result.ignored:
         parts.append(f"{result.ignored} ignored")
-    state = ", ".join(parts) if bad else "clean" + (f" ({', '.join(parts)})" if parts else "")
+    good = "nothing to judge" if result.note == "no launch" else "clean"
+    state = ", ".join(parts) if bad else good + (f" ({', '.join(parts)})" if parts else "")
     colour = "red" if counts["error"] else "yellow" if counts["warning"] else "green"
     note = f" [{UNVERIFIED}]" if result.status == "unverified" else ""
     note += f" ({result.note})" if result.note else ""

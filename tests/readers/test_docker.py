@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from configurator.errors import Position
+from configurator.readers.files import read_text
 from configurator.readers.processes import Result, commands_of
 from configurator.readers.reading import Invocations
 from configurator.readers.splitting import split_words
@@ -133,3 +134,19 @@ def test_files_of_variables_that_are_not_beside(tmp_path: Path, path: str) -> No
     assert [(p.code, p.position) for p in problems] == [("LNT004", Position("f", 1, 23))]
     assert path in problems[0].message
     assert read(f"docker run --env-file {path} redis", folder=tmp_path) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("words", "image"),
+    [
+        ('--name "$NAME" $(args) --ipc=host "$IMAGE"', "$IMAGE"),
+        ("$EXTRA lmsysorg/sglang:v0.5.20", "lmsysorg/sglang:v0.5.20"),
+        ('$(args) "$IMG"', "$IMG"),
+        ('"${OPTS[@]}" --ipc=host lmsysorg/sglang:v0.5.9', "lmsysorg/sglang:v0.5.9"),
+    ],
+)
+def test_options_that_nobody_can_know_do_not_hide_the_launch(words: str, image: str) -> None:
+    text = f"docker run -d {words} python3 -m sglang.launch_server --model-path m --tp 2\n"
+    (command,) = read_text(text, "run.sh").commands
+    assert [word.text for word in command.argv] == ["--model-path", "m", "--tp", "2"]
+    assert command.image == image

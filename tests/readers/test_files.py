@@ -496,3 +496,12 @@ def test_many_placeholders_take_no_time(name: str, text: str) -> None:
     with contextlib.suppress(ConfiguratorError):
         read_text(text, name)
     assert time.monotonic() - began < 10
+
+
+def test_a_file_that_names_the_engine_and_shows_no_launch_is_not_clean() -> None:
+    text = 'echo "sglang serve --model-path m" > start.txt\n'
+    reading = read_text(text, "run.sh")
+    assert reading.commands == ()
+    assert [p.code for p in reading.problems] == ["LNT015"]
+    quiet = read_text("# python3 -m sglang.launch_server --model-path m\necho done\n", "run.sh")
+    assert [p.code for p in quiet.problems] == ["LNT005"]
