@@ -41,9 +41,8 @@ def arithmetic_consistent(check: Check) -> Outcome:
             continue
         checked += 1
         unread += [
-            Observation("generate", key, meta[key], Rung.EXECUTED, f"{exchange.name}#/meta_info")
-            for key in _COUNTERS
-            if meta.get(key) is not None and not _is_number(meta[key])
+            Observation("generate", key, value, Rung.EXECUTED, f"{exchange.name}#/meta_info")
+            for key, value in _unread(meta)
         ]
         bad += [
             Observation("generate", "counters", text, Rung.EXECUTED, f"{exchange.name}#/meta_info")
@@ -69,12 +68,25 @@ _COUNTERS = (
 )  # fmt: skip
 
 
+_HISTOGRAM = "spec_correct_drafts_histogram"
 _MOST = 2**63
 """No counter reaches it."""
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _unread(meta: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Counters that are there and are no number: text, true, or a list with such."""
+    for key in _COUNTERS:
+        if meta.get(key) is not None and not _is_number(meta[key]):
+            yield key, meta[key]
+    histogram = meta.get(_HISTOGRAM)
+    if histogram is not None and not (
+        isinstance(histogram, list) and all(map(_is_number, histogram))
+    ):
+        yield _HISTOGRAM, histogram
 
 
 def _contradictions(meta: dict[str, Any]) -> Iterator[str]:
@@ -85,7 +97,7 @@ def _contradictions(meta: dict[str, Any]) -> Iterator[str]:
             yield f"{key} is {str(value)[:40]}"
             return
     steps, correct = numbers.get("spec_verify_ct"), numbers.get("spec_num_correct_drafts")
-    histogram = meta.get("spec_correct_drafts_histogram")
+    histogram = meta.get(_HISTOGRAM)
     if isinstance(histogram, list) and histogram and all(map(_is_number, histogram)):
         if not all(0 <= n < _MOST for n in histogram):
             yield "the histogram of accepted drafts holds what is no count"
