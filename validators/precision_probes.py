@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from configurator import (
     Check,
     Observation,
     Outcome,
     Replica,
+    Report,
     Rung,
     Trace,
     inconclusive,
+    on_ranks,
     probe,
     proven,
     refuted,
@@ -22,6 +25,10 @@ _KV_LINE = re.compile(r"KV [Cc]ache (?:is )?allocated\.? dtype: (?:torch\.)?(\w+
 _FP8_GEMM = re.compile(r"qqtst|e4m3|float_e4m3|fp8", re.IGNORECASE)
 _GEMM = re.compile(r"gemm|nvjet|cutlass|scaled_mm|matmul", re.IGNORECASE)
 _NOT_LINEAR = re.compile(r"quant|moe|attention|cache", re.IGNORECASE)
+_OTHER = re.compile(r"unquantized|fp4|int[48]|awq|gptq", re.IGNORECASE)
+"""Methods that are certainly not FP8."""
+_MOST = 0.5
+"""FP8 checkpoints leave some linear layers as they are, but not most of them."""
 _GIVE_REPORT = "run with the in-engine report (evidence.instrument: standard)"
 
 
@@ -29,80 +36,154 @@ _GIVE_REPORT = "run with the in-engine report (evidence.instrument: standard)"
 def attention_backend(check: Check) -> Outcome:
     """Decode attention runs on the named backend.
 
-    Proven: the in-engine report names it for the runner that was built, or /server_info resolved
-    it. The engine exposes nothing higher over HTTP, so the latter is proven as far as resolved
-    and the verdict says that it is no more than that.
+    Proven: the in-engine report of every rank names it for the runner that was built, or
+    /server_info resolved it. The engine exposes nothing higher over HTTP, so the latter is proven
+    as far as resolved; the verdict says that it is no more, and whether the launch command asks
+    for the backend.
 
     Refuted: another backend was built or resolved.
 
-    Open: neither is known.
+    Open: neither is known; the class of the backend object belongs to another name, which is a
+    conflict; or one rank does not say.
     """
     wish = (check.expectation.value or "").lower()
-    built = [
-        Observation(
-            "report", "decode attention", report.target.decode_attention, Rung.BUILT, report.file,
-            rank=report.rank,
-        )
-        for report in check.replica.reports
-        if report.target is not None and report.target.decode_attention
-    ]  # fmt: skip
-    info = check.replica.server_info or check.replica.server_info_startup or {}
-    field = "decode_attention_backend"
-    if info.get(field) is None:
-        field = "attention_backend"
-    resolved = [
-        Observation("server_info", field, info[field], Rung.RESOLVED, f"server_info.json#/{field}")
-    ] if info.get(field) is not None else []  # fmt: skip
+    reports = check.replica.reports
+    built, conflicts = list(_attention(check.replica)), list(_contradicted(check.replica))
+    resolved = _resolved_attention(check.replica)
     remedy = f"set --attention-backend {wish}, and read the log for why another was chosen"
     for seen in built or resolved:
-        if str(seen.value).lower() != wish:
+        if str(seen.value).lower() != wish and wish not in _names_of_class(seen.excerpt):
             text = f"decode attention is {seen.value} ({seen.source}), not {wish}"
             return refuted(seen.rung, text, *built, *resolved, remedy=remedy)
+    if conflicts:
+        return inconclusive(
+            Rung.RESOLVED, conflicts[0], *built, *resolved, remedy=_GIVE_REPORT,
+            conflicts=tuple(dict.fromkeys(conflicts)),
+        )  # fmt: skip
+    lack = [r for r in reports if r.target is None or not r.target.decode_attention]
+    if built and lack:
+        text = f"{wish} was built, but decode_attention is not known{on_ranks(lack, reports)}"
+        return inconclusive(Rung.BUILT, text, *built, *resolved, remedy=_GIVE_REPORT)
     if built:
         text = f"the runner was built with {wish} for decode attention"
         return proven(Rung.BUILT, text, *built, *resolved)
     if resolved:
-        text = f"{field} resolved to {wish}: no more than resolved, no evidence shows what ran"
+        text = f"{resolved[0].subject} resolved to {wish}: no more than resolved, "
+        text += "no evidence shows what ran"
+        if _is_asked(check.replica, wish):
+            text += ", and the launch command asks for it"
         return proven(Rung.RESOLVED, text, *resolved)
     return inconclusive(None, "nothing shows the attention backend", remedy=_GIVE_REPORT)
+
+
+def _attention(replica: Replica) -> Iterator[Observation]:
+    """The name of the backend on every rank, and the class of the object as the excerpt."""
+    for report in replica.reports:
+        if report.target is not None and report.target.decode_attention:
+            yield Observation(
+                "report", "decode attention", report.target.decode_attention, Rung.BUILT,
+                report.file, report.target.attention_class or "", rank=report.rank,
+            )  # fmt: skip
+
+
+def _resolved_attention(replica: Replica) -> list[Observation]:
+    info = replica.server_info or replica.server_info_startup or {}
+    field = "decode_attention_backend"
+    if info.get(field) is None:
+        field = "attention_backend"
+    if info.get(field) is None:
+        return []
+    pointer = f"server_info.json#/{field}"
+    return [Observation("server_info", field, info[field], Rung.RESOLVED, pointer)]
+
+
+def _is_asked(replica: Replica, wish: str) -> bool:
+    """The launch command names the backend, so that /server_info may only repeat it."""
+    fields = ("decode_attention_backend", "attention_backend")
+    return any(str(replica.requested.get(field)).lower() == wish for field in fields)
+
+
+_CLASSES = (
+    ("triton", ("triton",)), ("torchnative", ("torch_native",)), ("intelamx", ("intel_amx",)),
+    ("flashinfer", ("flashinfer",)), ("flashattention", ("fa3", "fa4")),
+    ("flashmla", ("flashmla",)), ("trtllmha", ("trtllm_mha",)), ("trtllmmla", ("trtllm_mla",)),
+    ("cutlassmla", ("cutlass_mla",)), ("aiter", ("aiter",)), ("wave", ("wave",)),
+)  # fmt: skip
+"""How the class of a backend begins, and the names that it is chosen by."""
+
+
+def _names_of_class(name: str) -> tuple[str, ...]:
+    """The names of a backend's class; (): a class that wraps others, or one that is not known."""
+    plain = name.lower().replace("_", "")
+    return next((names for start, names in _CLASSES if plain.startswith(start)), ())
+
+
+def _contradicted(replica: Replica) -> Iterator[str]:
+    """Ranks whose backend object is of a class that belongs to another name."""
+    for seen in _attention(replica):
+        names = _names_of_class(seen.excerpt)
+        if names and str(seen.value).lower() not in names:
+            yield f"the runner says {seen.value}, but its attention object is {seen.excerpt}"
 
 
 @probe("kv-cache-dtype", takes="NAME", requires_value=True, proof_rung="built")
 def kv_cache_dtype(check: Check) -> Outcome:
     """The KV cache holds numbers of the named type (`fp8_e4m3` and `float8_e4m3fn` are one).
 
-    Proven: the log names the type of the cache that was allocated, or the in-engine report that
-    of the pool (built). With `auto` any type will do.
+    Proven: the log names the type of the cache that was allocated, or the in-engine report of
+    every rank that of the pool (built). With `auto` any type will do.
 
-    Refuted: a cache of another type was allocated, or /server_info resolved another.
+    Refuted: a cache of another type was allocated, or the engine resolved another.
 
-    Open: only /server_info says it, which is an echo of the flag, or nothing does.
+    Open: only the resolved type is known, of /server_info or of a report, which is an echo of the
+    flag; one rank does not show its pool; or nothing is known.
     """
-    wish = _dtype(check.expectation.value or "")
-    built = list(_kv_caches(check.replica))
-    if built:
-        other = [seen for seen in built if wish != "auto" and _dtype(str(seen.value)) != wish]
-        if other:
-            text = f"the KV cache is {other[0].value}, not {check.expectation.value}"
-            return refuted(
-                Rung.BUILT, text, *built, remedy=f"set --kv-cache-dtype {check.expectation.value}"
-            )
-        return proven(Rung.BUILT, f"the KV cache is allocated as {built[0].value}", *built)
-    info = check.replica.server_info or check.replica.server_info_startup or {}
-    value = info.get("kv_cache_dtype")
-    remedy = f"keep the server's log from its start, or {_GIVE_REPORT}"
-    if value is None:
-        return inconclusive(None, "nothing shows the type of the KV cache", remedy=remedy)
-    seen = Observation(
-        "server_info", "kv_cache_dtype", value, Rung.RESOLVED, "server_info.json#/kv_cache_dtype"
+    replica = check.replica
+    asked = check.expectation.value or ""
+    wish = _dtype(asked)
+    built, resolved = list(_kv_caches(replica)), list(_resolved_kv(replica))
+    remedy = f"set --kv-cache-dtype {asked}"
+    for seen in built or resolved:
+        if wish != "auto" and _dtype(str(seen.value)) not in ("auto", wish):
+            fact = "the KV cache is" if built else "the engine resolved the KV cache to"
+            text = f"{fact} {seen.value}, not {asked}"
+            return refuted(seen.rung, text, *built, *resolved, remedy=remedy)
+    conflicts = tuple(
+        f"{seen.source} says kv_cache_dtype {seen.value}, but {built[0].value} is allocated"
+        for seen in resolved
+        if built and _dtype(str(seen.value)) not in ("auto", _dtype(str(built[0].value)))
     )
-    if wish != "auto" and _dtype(str(value)) not in ("auto", wish):
-        text = f"the engine resolved the KV cache to {value}, not {check.expectation.value}"
-        return refuted(
-            Rung.RESOLVED, text, seen, remedy=f"set --kv-cache-dtype {check.expectation.value}"
-        )
-    text = f"/server_info says kv_cache_dtype {value}: an echo of the flag, no proof"
-    return inconclusive(Rung.RESOLVED, text, seen, remedy=remedy)
+    pools = [r for r in replica.reports if r.target is not None and r.target.kv_pool_dtype]
+    lack = [report for report in replica.reports if report not in pools]
+    if pools and lack:
+        text = f"the KV cache is allocated as {built[0].value}, but the part kv_pool is missing"
+        return inconclusive(
+            Rung.BUILT, text + on_ranks(lack, replica.reports), *built, remedy=_GIVE_REPORT,
+            conflicts=conflicts,
+        )  # fmt: skip
+    if built:
+        text = f"the KV cache is allocated as {built[0].value}"
+        return proven(Rung.BUILT, text, *built, conflicts=conflicts)
+    keep = f"keep the server's log from its start, or {_GIVE_REPORT}"
+    if not resolved:
+        return inconclusive(None, "nothing shows the type of the KV cache", remedy=keep)
+    place = "/server_info" if resolved[0].source == "server_info" else "the report"
+    text = f"{place} says kv_cache_dtype {resolved[0].value}: an echo of the flag, no proof"
+    return inconclusive(Rung.RESOLVED, text, *resolved, remedy=keep)
+
+
+def _resolved_kv(replica: Replica) -> Iterator[Observation]:
+    """The type that the engine resolved, which says nothing of the pool."""
+    info = replica.server_info or replica.server_info_startup or {}
+    value, pointer = info.get("kv_cache_dtype"), "server_info.json#/kv_cache_dtype"
+    if value is not None:
+        yield Observation("server_info", "kv_cache_dtype", value, Rung.RESOLVED, pointer)
+    for report in replica.reports:
+        if report.target is not None and report.target.kv_cache_dtype:
+            yield Observation(
+                "report", "kv_cache_dtype", report.target.kv_cache_dtype, Rung.RESOLVED,
+                report.file, rank=report.rank,
+            )  # fmt: skip
 
 
 def _dtype(name: str) -> str:
@@ -119,12 +200,11 @@ _SAME_DTYPE = {
 
 def _kv_caches(replica: Replica) -> Iterator[Observation]:
     for report in replica.reports:
-        if report.target is not None and report.target.kv_cache_dtype:
-            dtype = report.target.kv_cache_dtype.removeprefix("torch.")
-            if dtype != "auto":
-                yield Observation(
-                    "report", "KV cache dtype", dtype, Rung.BUILT, report.file, rank=report.rank
-                )
+        if report.target is not None and report.target.kv_pool_dtype:
+            dtype = report.target.kv_pool_dtype.removeprefix("torch.")
+            yield Observation(
+                "report", "KV pool dtype", dtype, Rung.BUILT, report.file, rank=report.rank
+            )
     for line in replica.log or ():
         found = _KV_LINE.search(line.text)
         if found:
@@ -136,13 +216,13 @@ def _kv_caches(replica: Replica) -> Iterator[Observation]:
 def fp8_weights(check: Check) -> Outcome:
     """The linear layers hold FP8 weights and run FP8 GEMMs; the LM head is not meant.
 
-    Proven: a trace has FP8 GEMM kernels (executed), or the in-engine report shows linear layers
-    with an FP8 quantization method (built).
+    Proven: a trace has FP8 GEMM kernels (executed), or the in-engine report shows an FP8
+    quantization method for at least half of the linear layers of every rank (built).
 
-    Refuted: the report shows only unquantized linear layers.
+    Refuted: the report shows a rank whose linear layers are all unquantized, or of another type.
 
-    Open: neither report nor trace. `quantization` in /server_info is an echo of the flag, or null
-    when the checkpoint decides.
+    Open: fewer layers are FP8, with the share of them; neither report nor trace. `quantization` in
+    /server_info is an echo of the flag, or null when the checkpoint decides.
     """
     traced = [
         Observation(
@@ -153,22 +233,13 @@ def fp8_weights(check: Check) -> Outcome:
         for kernel in trace.kernels
         if _is_fp8_gemm(kernel.name) and not _only_the_head(kernel.name, trace)
     ]  # fmt: skip
-    built = list(_linear_layers(check.replica))
-    fp8 = [seen for seen, is_fp8 in built if is_fp8]
-    others = [seen for seen, is_fp8 in built if not is_fp8]
+    shares = list(_shares(check.replica))
+    layers = [seen for share in shares for seen in share.layers]
+    if shares:
+        return _of_shares(check.replica, shares, traced, layers)
     if traced:
         text = f"the trace has FP8 GEMMs: {str(traced[0].value)[:80]}"
-        return proven(Rung.EXECUTED, text, *traced[:3], *fp8)
-    if fp8:
-        text = f"linear layers are built with {fp8[0].value}"
-        if others:
-            text += f"; others are {others[0].value}"
-        return proven(Rung.BUILT, text, *fp8, *others)
-    if others:
-        text = f"every linear layer is built with {others[0].value}"
-        return refuted(
-            Rung.BUILT, text, *others, remedy="use an FP8 checkpoint, or set --quantization fp8"
-        )
+        return proven(Rung.EXECUTED, text, *traced[:3])
     info = check.replica.server_info or {}
     value = info.get("quantization")
     if value is None:
@@ -193,15 +264,70 @@ def _only_the_head(name: str, trace: Trace) -> bool:
     return any(step.last_gemm == name for step in trace.steps)
 
 
-def _linear_layers(replica: Replica) -> Iterator[tuple[Observation, bool]]:
-    """The target's linear layers by quantization method, and whether it is an FP8 one."""
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The linear layers of the target on one rank."""
+
+    report: Report
+    layers: list[Observation]
+    fp8: int
+    plain: int
+    """Those without a quantization, or with one that is not FP8."""
+    total: int
+
+    def __str__(self) -> str:
+        methods = ", ".join(dict.fromkeys(str(seen.value) for seen in self.layers))
+        return f"{self.fp8} of {self.total} linear layers are FP8 ({methods})"
+
+
+def _shares(replica: Replica) -> Iterator[_Share]:
+    """The linear layers by rank; a method whose name tells nothing is neither FP8 nor plain."""
     for report in replica.reports:
         methods = report.target.linear_methods if report.target is not None else {}
-        for pair, count in methods.items():
-            layer, _, method = pair.partition(":")
-            if not layer.endswith("Linear"):
-                continue
-            seen = Observation(
+        linear = [
+            (layer, method, count)
+            for pair, count in methods.items()
+            for layer, _, method in [pair.partition(":")]
+            if layer.endswith("Linear")
+        ]
+        if not linear:
+            continue
+        seen = [
+            Observation(
                 "report", f"{count} x {layer}", method, Rung.BUILT, report.file, rank=report.rank
             )
-            yield seen, "fp8" in method.lower()
+            for layer, method, count in linear
+        ]
+        fp8 = sum(count for _, method, count in linear if "fp8" in method.lower())
+        plain = sum(count for _, method, count in linear if _OTHER.search(method))
+        yield _Share(report, seen, fp8, plain, sum(count for _, _, count in linear))
+
+
+def _of_shares(
+    replica: Replica, shares: list[_Share], traced: list[Observation], layers: list[Observation]
+) -> Outcome:
+    """What the layers of every rank say, and a trace of one of them."""
+    reports = [share.report for share in shares]
+    none = [share for share in shares if share.plain == share.total]
+    few = [share for share in shares if share.fp8 < _MOST * share.total]
+    worst = min(shares, key=lambda share: share.fp8 / max(1, share.total))
+    where = on_ranks([share.report for share in none or few], reports) if none or few else ""
+    seen = (*traced[:3], *layers)
+    if none and not traced:
+        return refuted(
+            Rung.BUILT, f"{worst}{where}", *seen,
+            remedy="use an FP8 checkpoint, or set --quantization fp8",
+        )  # fmt: skip
+    rung = Rung.EXECUTED if traced else Rung.BUILT
+    if few:
+        conflicts = (f"the trace has FP8 GEMMs, but {worst}{where}",) if traced and none else ()
+        return inconclusive(
+            rung, f"{worst}{where}", *seen, conflicts=conflicts,
+            remedy="use a checkpoint whose linear layers are FP8, or set --quantization fp8",
+        )  # fmt: skip
+    lack = [report for report in replica.reports if report not in reports]
+    if lack:
+        text = f"{worst}, but the part quant_methods is missing{on_ranks(lack, replica.reports)}"
+        return inconclusive(rung, text, *seen, remedy=_GIVE_REPORT)
+    ran = f"the trace has FP8 GEMMs: {str(traced[0].value)[:80]}; " if traced else ""
+    return proven(rung, f"{ran}{worst}", *seen)

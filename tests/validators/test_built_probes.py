@@ -200,7 +200,7 @@ CUTLASS_FP8 = "void cutlass::device_kernel<cutlass_3x_gemm_sm90_fp8<cutlass::flo
         ("kv-cache-dtype=bf16", {"log": KV}, ("PROVEN", "built"), "bfloat16"),
         ("kv-cache-dtype=auto", {"log": KV}, ("PROVEN", "built"), "bfloat16"),
         ("kv-cache-dtype=fp8_e4m3", {"log": KV}, ("REFUTED", "built"), "bfloat16, not fp8_e4m3"),
-        ("kv-cache-dtype=fp8_e4m3", {"reports": report(kv_cache_dtype="float8_e4m3fn")},
+        ("kv-cache-dtype=fp8_e4m3", {"reports": report(kv_pool_dtype="float8_e4m3fn")},
          ("PROVEN", "built"), "float8_e4m3fn"),
         ("kv-cache-dtype=fp8_e4m3", {"server_info": {"kv_cache_dtype": "fp8_e4m3"}},
          ("INCONCLUSIVE", "resolved"), "an echo"),

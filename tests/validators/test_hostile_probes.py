@@ -283,3 +283,71 @@ def test_a_core_of_another_runner_everywhere_proves_neither(validators: Validato
         outcome = asked(validators, f"moe-runner={name}", data)
         assert outcome.answer == "INCONCLUSIVE"
         assert "whose core is TritonRunnerCore" in outcome.conflicts[0]
+
+
+BF16_POOL = raw(kv_cache_dtype="torch.float8_e4m3fn")
+FP8_POOL = raw(kv_pool={"dtype": "torch.float8_e4m3fn"})
+NO_POOL = raw(kv_cache_dtype="fp8_e4m3", kv_pool=ERROR)
+UNQUANTIZED = raw()
+FP8_LINEAR = {"QKVParallelLinear:Fp8LinearMethod": 300, "RowParallelLinear:Unquantized": 100}
+FEW = {"QKVParallelLinear:Fp8LinearMethod": 1, "RowParallelLinear:UnquantizedLinearMethod": 400}
+UNKNOWN = {"QKVParallelLinear:CompressedTensorsLinearMethod": 4}
+OTHER_CLASS = raw(decode_attention="flashinfer", attention_class="TritonAttnBackend")
+
+
+@pytest.mark.parametrize(
+    ("what", "reports", "expected", "fact"),
+    [
+        ("kv-cache-dtype=bf16", [raw()], ("PROVEN", "built"), "bfloat16"),
+        ("kv-cache-dtype=fp8_e4m3", [BF16_POOL], ("REFUTED", "built"), "is bfloat16, not fp8"),
+        ("kv-cache-dtype=fp8_e4m3", [NO_POOL], ("INCONCLUSIVE", "resolved"), "the report says"),
+        ("kv-cache-dtype=fp8_e4m3", [FP8_POOL, NO_POOL], ("INCONCLUSIVE", "built"),
+         "the part kv_pool is missing on rank 1"),
+        ("kv-cache-dtype=fp8_e4m3", [FP8_POOL], ("PROVEN", "built"), "float8_e4m3fn"),
+        ("attention-backend=intel_amx", [raw()], ("PROVEN", "built"), "intel_amx"),
+        ("attention-backend=flashinfer", [OTHER_CLASS], ("INCONCLUSIVE", "resolved"),
+         "the runner says flashinfer, but its attention object is TritonAttnBackend"),
+        ("attention-backend=triton", [OTHER_CLASS], ("INCONCLUSIVE", "resolved"), "but its att"),
+        ("attention-backend=fa3", [OTHER_CLASS], ("REFUTED", "built"), "is flashinfer"),
+        ("attention-backend=fa4", [raw(decode_attention="fa4",
+                                       attention_class="FlashAttentionBackend")],
+         ("PROVEN", "built"), "fa4"),
+        ("attention-backend=triton", [raw(decode_attention="triton",
+                                          attention_class="HybridLinearAttnBackend")],
+         ("PROVEN", "built"), "triton"),
+        ("attention-backend=intel_amx", [raw(), raw(decode_attention=None)],
+         ("INCONCLUSIVE", "built"), "decode_attention is not known on rank 1"),
+        ("fp8-weights", [raw(quant_methods=FP8_LINEAR)], ("PROVEN", "built"),
+         "300 of 400 linear layers are FP8"),
+        ("fp8-weights", [raw(quant_methods=FEW)], ("INCONCLUSIVE", "built"),
+         "1 of 401 linear layers are FP8"),
+        ("fp8-weights", [raw(quant_methods=FP8_LINEAR), UNQUANTIZED], ("REFUTED", "built"),
+         "0 of 8 linear layers are FP8 (UnquantizedLinearMethod) on rank 1"),
+        ("fp8-weights", [raw(quant_methods=FP8_LINEAR), raw(quant_methods=ERROR)],
+         ("INCONCLUSIVE", "built"), "quant_methods is missing on rank 1"),
+        ("fp8-weights", [raw(quant_methods=UNKNOWN)], ("INCONCLUSIVE", "built"), "0 of 4"),
+    ],
+)  # fmt: skip
+def test_precision_is_proven_by_what_every_rank_was_built_with(
+    validators: Validators, what: str, reports: list[dict[str, Any]],
+    expected: tuple[str, str | None], fact: str,
+) -> None:  # fmt: skip
+    outcome = asked(validators, what, *reports)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+
+
+def test_a_pool_unlike_what_was_resolved_is_a_conflict(validators: Validators) -> None:
+    outcome = asked(validators, "kv-cache-dtype=fp8_e4m3", FP8_POOL)
+    assert outcome.conflicts == (
+        "report says kv_cache_dtype bfloat16, but float8_e4m3fn is allocated",
+    )
+
+
+def test_a_backend_that_was_asked_for_is_said_to_be(validators: Validators) -> None:
+    info = {"attention_backend": "triton"}
+    outcome = judged(
+        validators, "attention-backend=triton", server_info=info, requested=info
+    )  # fmt: skip
+    assert said(outcome) == ("PROVEN", "resolved")
+    assert outcome.summary.endswith("and the launch command asks for it")
