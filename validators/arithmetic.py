@@ -37,7 +37,8 @@ def arithmetic_consistent(check: Check) -> Outcome:
     held = ((one, answer) for one in check.replica.exchanges for answer in answers_of(one))
     for exchange, answer in held:
         meta = answer["meta_info"]
-        if not meta.get("spec_verify_ct"):
+        # Steps alone agree with nothing.
+        if not meta.get("spec_verify_ct") or all(meta.get(key) is None for key in _COMPARED):
             continue
         checked += 1
         unread += [
@@ -69,6 +70,7 @@ _COUNTERS = (
 
 
 _HISTOGRAM = "spec_correct_drafts_histogram"
+_COMPARED = (_HISTOGRAM, "spec_num_correct_drafts")
 _MOST = 2**63
 """No counter reaches it."""
 

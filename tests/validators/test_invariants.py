@@ -153,6 +153,11 @@ def test_every_difference_is_named(validators: Validators) -> None:
         (spoken([4], spec_verify_ct=True), "INCONCLUSIVE", "spec_verify_ct is 'True'"),
         (spoken([4], spec_correct_drafts_histogram=[True] * 4), "INCONCLUSIVE", "[True, True"),
         (spoken([4], spec_correct_drafts_histogram="[4]"), "INCONCLUSIVE", "is '[4]'"),
+        (
+            spoken([4], spec_correct_drafts_histogram=None, spec_num_correct_drafts=None),
+            "INCONCLUSIVE",
+            "no response counts",
+        ),
         (spoken([4], completion_tokens="many"), "INCONCLUSIVE", "completion_tokens is 'many'"),
         (spoken([]), "INCONCLUSIVE", "no response counts"),
     ],
