@@ -235,7 +235,17 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
             summary=f"{outcome.summary}; that is {outcome.rung}, and proof starts at {needed}",
             remedy=_MISSING[needed],
         )
-    return outcome
+    return _with_reason(outcome, check.replica, needed)
+
+
+def _with_reason(outcome: Outcome, replica: Replica, needed: Rung) -> Outcome:
+    """Why reports were set aside, where one of them might have answered."""
+    reason = next(iter(replica.set_aside), "")
+    if outcome.answer is not Answer.INCONCLUSIVE or needed is not Rung.BUILT or not reason:
+        return outcome
+    if reason in outcome.summary:
+        return outcome
+    return dataclasses.replace(outcome, summary=f"{outcome.summary}; {reason}")
 
 
 def _silence(outcome: Outcome, replica: Replica) -> str:

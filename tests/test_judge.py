@@ -289,6 +289,14 @@ def test_reports_of_every_rank_prove() -> None:
     assert one(expected(), reported(0, size=1))[0].answer is Answer.PROVEN
 
 
+def test_an_open_verdict_says_which_report_does_not_count() -> None:
+    reason = "reports/0.json does not count: the report is of another start"
+    verdict, _ = one(expected(), replica(say="open", set_aside=(reason,)))
+    assert (verdict.answer, verdict.summary) == (Answer.INCONCLUSIVE, f"an echo; {reason}")
+    verdict, _ = one(expected(), replica(say="proven", set_aside=(reason,)))
+    assert (verdict.answer, verdict.summary) == (Answer.PROVEN, "it is built")
+
+
 def placed(rank: int | None = 0, **ranks: Any) -> Report:
     return Report(f"reports/{rank}-{ranks}.json", rank, "ready", BUILT, ranks=ranks)
 
