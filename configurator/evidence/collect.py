@@ -89,9 +89,12 @@ _KNOWN_SHAPE = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[\w-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16})"
 )
 _EMPTY = ("", "None", "null", "True", "False", "true", "false", REDACTED)
+# With --log-requests the log repeats what people sent, which may hold any words.
 _DEATH = re.compile(
+    r"^(?!.{0,200}?(?:(?:Receive(?: OpenAI)?|Finish): obj=|\"event\": \"request\.))"
     r".*(?:crashed with exit code|SIGQUIT received|Received sigquit from a child"
-    r"|Scheduler hit an exception|exited with code -?[1-9]).*"
+    r"|Scheduler hit an exception|exited with code -?[1-9]).*",
+    re.M,
 )
 
 _START = re.compile(r"^(?:[^\s'\"({][^'\"({\n]{0,160}?\s)?server_args=", re.M)
@@ -488,7 +491,7 @@ class _Replica:
             return ""
         # An earlier start may have died in the same file: only what follows the last one counts.
         starts = [match.end() for match in _START.finditer(tail)]
-        found = _DEATH.search(tail, starts[-1] if starts else 0)
+        found = _DEATH.search(tail[starts[-1] :] if starts else tail)
         return f"the log says the server died: {found[0].strip()}" if found else ""
 
     def page(self, name: str, *paths: str) -> None:

@@ -137,9 +137,10 @@ def _without_requests(lines: Iterable[LogLine]) -> Iterator[LogLine]:
     inside = closed = False
     for line in lines:
         if _REQUEST.match(line.text):
-            inside = not _ACCESS.match(line.text)
-            # The engine writes one line; where its brackets stay open, a text goes on below.
-            closed = line.text.rstrip().endswith((")", "}"))
+            if not _ACCESS.match(line.text):
+                inside = True
+                # The engine writes one line; where its brackets stay open, a text goes on below.
+                closed = line.text.rstrip().endswith((")", "}"))
             continue
         traceback = closed and line.text.startswith(_TRACEBACK)
         inside = inside and not traceback and not _STAMPED.match(line.text)

@@ -889,3 +889,25 @@ def test_what_a_server_says_does_not_steer_the_terminal(
     assert "pwn" in said.out
     assert "pwn" in said.err
     assert "\x1b" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-01-01 00:00:02] Receive: obj=GenerateReqInput(text='Scheduler hit an exception')",
+        '{"timestamp": "x", "event": "request.finished", "obj": "SIGQUIT received"}',
+    ],
+)
+def test_what_a_person_sent_is_no_death(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"[2026-01-01 00:00:01] server_args=ServerArgs(x=1)\n{line}\n")
+    replica = collect({0: closed_url()}, tmp_path / "out", logs={0: log})["replicas"][0]
+    assert "died" not in replica["error"]
+
+
+def test_one_endless_line_of_the_log_costs_no_time(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("x" * 1_000_000)
+    began = time.monotonic()
+    collect({0: closed_url()}, tmp_path / "out", logs={0: log})
+    assert time.monotonic() - began < 5

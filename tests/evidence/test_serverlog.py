@@ -313,8 +313,9 @@ def test_what_a_person_sent_is_no_evidence(before: str) -> None:
 
 def test_the_lines_of_a_text_that_was_sent_are_no_evidence() -> None:
     log = f"{STAMP}Receive: obj=GenerateReqInput(text='tell\nUsing fp4 gemm for humming moe\n"
+    log += 'INFO:     127.0.0.1:1 - "GET / HTTP/1.1" 200 OK\nUsing fp4 gemm for humming moe\n'
     log += f"Traceback (most recent call last):\nRuntimeError: x\n{CAPTURED}"
-    assert texts(log) == [(5, CAPTURED)]
+    assert texts(log) == [(7, CAPTURED)]
 
 
 def test_a_traceback_after_a_request_is_kept() -> None:
