@@ -40,7 +40,8 @@ def choose(
     of_rank = {place_of(one): one for one in answered}
     kept = []
     for one in files:
-        reason = _foreign(one, info, model) or _stale(one, of_rank.get(place_of(one)), info)
+        own = of_rank.get(place_of(one)) or (_only_rank(answered) if one.rank is None else None)
+        reason = _foreign(one, info, model) or _stale(one, own, info)
         if _kept(one, reason, why):
             kept.append(one)
     kept = list(_of_one_start(kept, answered, why))
@@ -51,6 +52,12 @@ def _kept(report: Report, reason: str, why: list[str]) -> bool:
     if reason:
         why.append(f"{report.file} does not count: {reason}")
     return not reason
+
+
+def _only_rank(live: list[Report]) -> Report | None:
+    """The server's own report where it has one rank: no file can be of another."""
+    sizes = [live[0].ranks.get(f"{name}_size") for name in ("tp", "pp", "dp")] if live else []
+    return live[0] if len(live) == 1 and sizes == [1, 1, 1] else None
 
 
 def _foreign(report: Report, info: dict[str, Any] | None, model: str) -> str:

@@ -15,12 +15,13 @@ ANSWERS: dict[str, Any] = {"internal_states": [{}]}
 
 
 def report(
-    file: str = "report.json", *, pid: Any = 7, time: Any = START, rank: int = 0, **more: Any
+    file: str = "report.json", *, pid: Any = 7, time: Any = START, rank: Any = 0, **more: Any
 ) -> Report:
     hooks = {"applied": ["a.Controller.get_internal_state"]}
     data = {
         "schema": "configurator/report/1", "stage": "ready", "process": {"pid": pid, "time": time},
-        "rank": {"tp_rank": rank}, "target": {"model_class": "A", "model_path": "m"},
+        "rank": rank if isinstance(rank, dict) else {"tp_rank": rank},
+        "target": {"model_class": "A", "model_path": "m"},
         "hooks": hooks, "versions": {"engine": "0.5.23"},
     }  # fmt: skip
     found = parse_report(file, data | more)
@@ -92,6 +93,15 @@ def test_an_answer_without_the_report_leaves_the_file_open() -> None:
     assert chosen(report(hooks={"applied": []}), info=ANSWERS)[0] == ["report.json"]
     assert chosen(report(rank=1), info=ANSWERS)[0] == ["report.json"]
     assert chosen(report())[0] == ["report.json"]
+
+
+def test_a_file_without_a_rank_is_held_against_the_only_rank() -> None:
+    sizes = {"tp_rank": 0, "tp_size": 1, "pp_size": 1, "dp_size": 1}
+    failed = report("report-pid99.json", pid=99, rank={"error": "KeyError"}, target=OTHER)
+    kept, why = chosen(failed, live=(report(LIVE, rank=sizes),))
+    assert kept == [LIVE]
+    assert "process 99, and process 7 answers" in why[0]
+    assert chosen(failed, live=(report(LIVE, rank=sizes | {"tp_size": 2}),))[1] == ()
 
 
 def test_the_ranks_of_one_start_are_ready_together() -> None:
