@@ -23,11 +23,13 @@ def _counted(replica: Replica) -> list[tuple[str, int, int, int]]:
     """File, verify steps, proposed and accepted drafts of every response that counts them."""
     found = []
     for exchange in replica.exchanges:
+        if exchange.status >= 400:
+            continue  # A refusal counts nothing, whatever else it says.
         response = exchange.response
         for answer in response if isinstance(response, list) else [response]:
             meta = answer.get("meta_info") if isinstance(answer, dict) else None
-            if isinstance(meta, dict):
-                steps, proposed, correct = (_whole(meta.get(key)) for key in _KEYS)
+            if isinstance(meta, dict) and all(_is_count(meta.get(key)) for key in _KEYS):
+                steps, proposed, correct = (meta.get(key) or 0 for key in _KEYS)
                 if steps and proposed:
                     found.append((exchange.name, steps, proposed, correct))
     return found
@@ -36,12 +38,30 @@ def _counted(replica: Replica) -> list[tuple[str, int, int, int]]:
 _KEYS = ("spec_verify_ct", "spec_num_proposed_drafts", "spec_num_correct_drafts")
 
 
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+def _is_count(value: Any) -> bool:
+    """A count or nothing: no truth value, fraction, infinity, nothing negative, below 64 bits."""
+    return value is None or (type(value) is int and 0 <= value < 2**63)
 
 
 def _resolved(replica: Replica) -> dict[str, Any]:
     return replica.server_info or replica.server_info_startup or {}
+
+
+def _off(replica: Replica, is_counted: bool) -> tuple[Outcome | None, tuple[str, ...]]:
+    """What follows where the engine resolved no speculation, and what contradicts it."""
+    off = speculation_off(replica)
+    if off is None:
+        return None, ()
+    fact = "/server_info says speculative_algorithm null, but "
+    if is_counted:
+        return None, (f"{fact}responses count drafts",)
+    if not any(report.drafts for report in replica.reports):
+        return off, ()
+    text = f"{fact}a draft is reported"
+    remedy = "collect reports and /server_info of the same start"
+    return inconclusive(
+        Rung.RESOLVED, text, *off.observations, remedy=remedy, conflicts=(text,)
+    ), ()
 
 
 def _proposed(name: str, steps: int, proposed: int, correct: int) -> Observation:
@@ -64,14 +84,16 @@ def draft_used(check: Check) -> Outcome:
     Open: no request was sent, none was long enough to verify a draft, or the server speculates
     but the responses do not count drafts.
     """
-    off = speculation_off(check.replica)
+    counts = _counted(check.replica)
+    off, conflicts = _off(check.replica, bool(counts))
     if off is not None:
         return off
-    counts = _counted(check.replica)
     if counts:
         proposed, correct = sum(c[2] for c in counts), sum(c[3] for c in counts)
         text = f"{proposed:,} drafts were proposed and {correct:,} accepted"
-        return proven(Rung.EXECUTED, text, *(_proposed(*count) for count in counts))
+        return proven(
+            Rung.EXECUTED, text, *(_proposed(*count) for count in counts), conflicts=conflicts
+        )
     algorithm = _resolved(check.replica).get("speculative_algorithm")
     if algorithm is None:
         return inconclusive(None, "no response counts drafts", remedy="send requests")
@@ -86,16 +108,17 @@ def draft_used(check: Check) -> Outcome:
 def draft_tokens(check: Check) -> Outcome:
     """Each verify step holds N tokens: the drafts and the token they continue.
 
-    Proven: the proposed drafts of the responses divided by their verify steps, and one more, are
-    N (executed).
+    Proven: the proposed drafts of every response divided by its verify steps, and one more, are N
+    (executed).
 
-    Refuted: that number differs, or /server_info resolved another
+    Refuted: that number differs in every response, or /server_info resolved another
     `speculative_num_draft_tokens`. With topk 1 the engine silently makes it steps + 1.
 
-    Open: only the resolved value is there and equals N. It may be an echo, and an adaptive engine
-    changes the number while it runs.
+    Open: the number differs between responses; or only the resolved value is there and equals N.
+    It may be an echo, and an adaptive engine changes the number while it runs.
     """
-    off = speculation_off(check.replica)
+    counts = _counted(check.replica)
+    off, conflicts = _off(check.replica, bool(counts))
     if off is not None:
         return off
     wanted = int(check.expectation.value or 0)
@@ -110,7 +133,6 @@ def draft_tokens(check: Check) -> Outcome:
     if resolved is not None and resolved != wanted:
         text = f"the engine resolved {resolved} draft tokens, not {wanted}"
         return refuted(Rung.RESOLVED, text, *observations, remedy=remedy)
-    counts = _counted(check.replica)
     if counts:
         steps = sum(count[1] for count in counts)
         used = sum(count[2] for count in counts) / steps + 1
@@ -121,9 +143,17 @@ def draft_tokens(check: Check) -> Outcome:
                 window=f"{len(counts)} responses, {steps} verify steps",
             )
         )  # fmt: skip
-        if math.isclose(used, wanted, abs_tol=0.01):
+        each = [count[2] / count[1] + 1 for count in counts]
+        alike = [math.isclose(value, wanted, abs_tol=0.01) for value in each]
+        if all(alike):
             text = f"every verify step held {wanted} tokens ({steps} steps)"
-            return proven(Rung.EXECUTED, text, *observations)
+            return proven(Rung.EXECUTED, text, *observations, conflicts=conflicts)
+        if any(alike) or min(each) < wanted < max(each):
+            text = (
+                f"a verify step held {min(each):.2f} to {max(each):.2f} tokens, {used:.2f} on "
+                f"average: not always {wanted}"
+            )
+            return inconclusive(Rung.EXECUTED, text, *observations, remedy=remedy)
         text = f"a verify step held {used:.2f} tokens, not {wanted}"
         return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
     return inconclusive(

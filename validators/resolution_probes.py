@@ -7,11 +7,14 @@ from typing import Any
 
 from configurator import (
     Check,
+    ModelReport,
     Observation,
     Outcome,
+    Report,
     Rung,
     inconclusive,
     not_applicable,
+    on_ranks,
     probe,
     proven,
     refuted,
@@ -87,15 +90,24 @@ def draft_model(check: Check) -> Outcome:
     Proven: the in-engine report lists it (built). That says nothing of its worth: see
     speculative-acceptance.
 
-    Refuted: the report lists another, or /server_info resolved `speculative_algorithm` to null.
+    Refuted: a report lists another, or /server_info resolved `speculative_algorithm` to null.
 
-    Open: /server_info has a path, which is an echo of the wish; or it has none although the
-    algorithm drafts with a model, as with an architecture that the engine does not find a draft
-    for by itself. Not applicable to algorithms without one (NGRAM).
+    Open: a report lacks the path of the draft, or the draft that another rank has; drafts are
+    reported although /server_info resolved no algorithm, which is a conflict. Or /server_info has
+    a path, which is an echo of the wish; or it has none although the algorithm drafts with a
+    model, as with an architecture that the engine does not find a draft for by itself. Not
+    applicable to algorithms without one (NGRAM).
     """
     info = _info(check)
     algorithm = info.get("speculative_algorithm", "")
     pointer = "server_info.json#/speculative_draft_model_path"
+    built = [(report, draft) for report in check.replica.reports for draft in report.drafts]
+    if algorithm is None and built:
+        text = "/server_info says speculative_algorithm null, but a draft is reported"
+        return inconclusive(
+            Rung.RESOLVED, text, *_drafts(check), conflicts=(text,),
+            remedy="collect reports and /server_info of the same start",
+        )  # fmt: skip
     if algorithm is None:
         off = Observation(
             "server_info", "speculative_algorithm", None, Rung.RESOLVED,
@@ -105,8 +117,7 @@ def draft_model(check: Check) -> Outcome:
         return refuted(
             Rung.RESOLVED, text, off, remedy="start it with --speculative-algorithm"
         )  # fmt: skip
-    built = [(report, draft) for report in check.replica.reports for draft in report.drafts]
-    if built:
+    if built or _lacking(check):
         return _of_reports(check)
     if algorithm and str(algorithm).upper() not in _OF_A_MODEL:
         return not_applicable(f"{algorithm} drafts without a model")
@@ -135,27 +146,70 @@ def draft_model(check: Check) -> Outcome:
 _GIVE = "run with the in-engine report (evidence.instrument: standard), and measure acceptance"
 
 
+def _drafts(check: Check) -> list[Observation]:
+    """The drafts of every rank: class and last part of the path."""
+    return [
+        Observation(
+            "report", "draft model",
+            f"{draft.model_class} of {name}" if (name := _name(draft)) else draft.model_class,
+            Rung.BUILT, report.file, rank=report.rank,
+        )
+        for report in check.replica.reports
+        for draft in report.drafts
+    ]  # fmt: skip
+
+
+def _name(draft: ModelReport) -> str:
+    return draft.path.rstrip("/").rpartition("/")[2]
+
+
 def _of_reports(check: Check) -> Outcome:
     wish = check.expectation.value
-    observations, wrong = [], []
-    for report in check.replica.reports:
-        for draft in report.drafts:
-            name = draft.path.rstrip("/").rpartition("/")[2]
-            shown = f"{draft.model_class} of {name}" if name else draft.model_class
-            seen = Observation(
-                "report", "draft model", shown, Rung.BUILT, report.file, rank=report.rank
-            )
-            observations.append(seen)
-            if wish and name and name != wish:
-                wrong.append((seen, name))
-    conflicts = tuple(_skipped(check))
+    observations, conflicts = _drafts(check), tuple(_skipped(check))
+    names = [_name(draft) for report in check.replica.reports for draft in report.drafts]
+    wrong = [
+        (seen, name)
+        for seen, name in zip(observations, names, strict=True)
+        if wish and name and name != wish
+    ]
     if wrong:
         return refuted(
             Rung.BUILT, f"the draft is {wrong[0][1]}, not {wish}", *(seen for seen, _ in wrong),
             remedy=f"set --speculative-draft-model-path to {wish}", conflicts=conflicts,
         )  # fmt: skip
+    lacking = _lacking(check)
+    if lacking:
+        return inconclusive(
+            Rung.BUILT if observations else None, lacking, *observations, remedy=_GIVE,
+            conflicts=conflicts,
+        )  # fmt: skip
+    if wish and not all(names):
+        text = f"a draft was loaded, {observations[0].value}; its report has no model_path, so "
+        return inconclusive(
+            Rung.BUILT, f"{text}nothing shows that it is {wish}", *observations, remedy=_GIVE,
+            conflicts=conflicts,
+        )  # fmt: skip
     text = f"a draft was loaded: {observations[0].value}"
     return proven(Rung.BUILT, text, *observations, conflicts=conflicts)
+
+
+def _lacking(check: Check) -> str:
+    """Drafts that failed, or that one rank lacks and another has; empty: none."""
+    reports = check.replica.reports
+    most = max((len(report.drafts) for report in reports), default=0)
+    lack = [r for r in reports if len(r.drafts) < most or _has_failed(r)]
+    if not lack:
+        return ""
+    why = [text for r in lack for part, text in r.errors.items() if part.startswith("drafts")]
+    cause = f": {why[0][:200]}" if why else ""
+    return f"the part drafts is missing{on_ranks(lack, reports)}{cause}"
+
+
+def _has_failed(report: Report) -> bool:
+    """A draft of which nothing could be reported, or the list of drafts."""
+    listed = report.raw.get("drafts") if isinstance(report.raw, dict) else None
+    each = listed if isinstance(listed, list) else [listed]
+    return any(isinstance(draft, dict) and "error" in draft for draft in each)
 
 
 def _skipped(check: Check) -> list[str]:

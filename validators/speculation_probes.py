@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ from configurator import (
     Replica,
     Rung,
     acceptance_of,
+    answers_of,
     draft_counts,
     inconclusive,
     probe,
@@ -54,6 +56,45 @@ def _observed(counts: list[DraftCount]) -> list[Observation]:
         )
         for count in counts
     ]  # fmt: skip
+
+
+def _counts(replica: Replica) -> list[DraftCount]:
+    """What answers count; none of a refusal, and none whose counters are no counts."""
+    sound = tuple(
+        exchange
+        for exchange in replica.exchanges
+        if exchange.status < 400
+        and all(
+            _is_count(answer["meta_info"].get(key))
+            for answer in answers_of(exchange)
+            for key in _COUNTERS
+        )
+    )
+    return draft_counts(dataclasses.replace(replica, exchanges=sound))
+
+
+_COUNTERS = (
+    "spec_verify_ct", "spec_num_correct_drafts", "spec_num_proposed_drafts", "completion_tokens",
+)  # fmt: skip
+
+
+def _is_count(value: Any) -> bool:
+    """A whole number from 0 to 64 bits, or nothing."""
+    if value is None or isinstance(value, str):
+        return True  # Not counted.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value < 2**63 and value == int(value)
+
+
+def _no_speculation(replica: Replica, off: Outcome) -> Outcome:
+    """The engine resolved no speculation; a draft in a report contradicts that."""
+    if not any(report.drafts for report in replica.reports):
+        return off
+    text = "/server_info says speculative_algorithm null, but a draft is reported"
+    return inconclusive(
+        Rung.RESOLVED, text, *off.observations, conflicts=(text,),
+        remedy="collect reports and /server_info of the same start",
+    )  # fmt: skip
 
 
 def _algorithm(replica: Replica) -> tuple[bool, Any]:
@@ -101,10 +142,10 @@ def speculative_acceptance(check: Check) -> Outcome:
     which is easy to draft. Requests that disagree by half or more (n-gram drafts on repeated
     text) speak of the text.
     """
-    every = draft_counts(check.replica)
+    every = _counts(check.replica)
     off = speculation_off(check.replica)
     if off is not None and not every:
-        return off
+        return _no_speculation(check.replica, off)
     if not every:
         return _without_requests(check.replica)
     counts, where = _worst(check, every)
@@ -286,7 +327,7 @@ def _not_effective(check: Check, foreign: list[str]) -> str:
     if check.deployment is None:
         return ""
     wanted = min(check.deployment.profile.workload.concurrency, _MOST_TOGETHER)
-    own = [c for c in draft_counts(check.replica) if c.kind == "profile"]
+    own = [c for c in _counts(check.replica) if c.kind == "profile"]
     most = max((count.together or 1 for count in own), default=1)
     if most >= wanted:
         return ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from replicas import judged, said
+from replicas import judged, said, spoken
 
 from configurator.evidence.model import Report, Sample
 from configurator.evidence.reports import parse_report
@@ -218,7 +219,7 @@ def test_a_head_that_contradicts_itself_is_a_conflict(validators: Validators) ->
 
 def test_a_draft_beside_no_speculation_is_a_conflict(validators: Validators) -> None:
     off = {"speculative_algorithm": None}
-    for what in ("lm-head-shared",):
+    for what in ("lm-head-shared", "draft-model"):
         outcome = asked(validators, what, GOOD, server_info=off)
         assert outcome.answer == "INCONCLUSIVE", what
         assert "speculative_algorithm null" in outcome.conflicts[0]
@@ -351,3 +352,74 @@ def test_a_backend_that_was_asked_for_is_said_to_be(validators: Validators) -> N
     )  # fmt: skip
     assert said(outcome) == ("PROVEN", "resolved")
     assert outcome.summary.endswith("and the launch command asks for it")
+
+
+def test_a_draft_is_known_by_its_path_on_every_rank(validators: Validators) -> None:
+    nameless = drafting()
+    nameless["drafts"][0]["model_path"] = ""
+    for reports, fact in (
+        ([nameless], "no model_path, so nothing shows that it is glm4moe-mtp-good"),
+        ([GOOD, drafting(ERROR)], "the part drafts is missing on rank 1"),
+        ([GOOD, {**GOOD, "drafts": []}], "the part drafts is missing on rank 1"),
+        ([drafting(..., ERROR)], "the part drafts is missing"),
+    ):
+        outcome = asked(validators, "draft-model=glm4moe-mtp-good", *reports)
+        assert said(outcome) == ("INCONCLUSIVE", "built"), fact
+        assert fact in outcome.summary
+    good = asked(validators, "draft-model=glm4moe-mtp-good", GOOD, GOOD)
+    assert said(good) == ("PROVEN", "built")
+    assert said(asked(validators, "draft-model", nameless)) == ("PROVEN", "built")
+
+
+OFF = {"speculative_algorithm": None}
+EAGLE = {"speculative_algorithm": "EAGLE", "speculative_num_draft_tokens": 4}
+COUNTING = ("draft-used", "draft-tokens=4", "speculative-acceptance")
+
+
+@pytest.mark.parametrize("what", COUNTING)
+def test_a_reported_draft_contradicts_no_speculation(validators: Validators, what: str) -> None:
+    outcome = asked(validators, what, GOOD, server_info=OFF)
+    assert outcome.answer == "INCONCLUSIVE"
+    assert outcome.conflicts == (
+        "/server_info says speculative_algorithm null, but a draft is reported",
+    )
+    counted = judged(validators, what, server_info=OFF, exchanges=(spoken([0, 0, 0, 100]),))
+    assert said(counted) == ("PROVEN", "executed")
+    assert "speculative_algorithm null" in counted.conflicts[0]
+
+
+@pytest.mark.parametrize("what", COUNTING)
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"spec_num_correct_drafts": float("inf")},
+        {"spec_num_correct_drafts": -1},
+        {"spec_verify_ct": 25.5},
+        {"spec_verify_ct": 10**30},
+        {"spec_verify_ct": float("nan")},
+    ],
+)
+def test_counters_that_are_no_counts_prove_nothing(
+    validators: Validators, what: str, meta: dict[str, Any]
+) -> None:
+    answer = spoken([0, 0, 0, 100], **meta)
+    outcome = judged(validators, what, server_info=EAGLE, exchanges=(answer,))
+    assert outcome.answer == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize("what", COUNTING)
+def test_refused_requests_count_nothing(validators: Validators, what: str) -> None:
+    answer = spoken([0, 0, 0, 100])
+    for status, expected in ((200, "PROVEN"), (400, "INCONCLUSIVE"), (500, "INCONCLUSIVE")):
+        exchange = dataclasses.replace(answer, status=status)
+        outcome = judged(validators, what, server_info=EAGLE, exchanges=(exchange,))
+        assert str(outcome.answer) == expected, status
+
+
+def test_an_average_of_two_widths_is_not_one_width(validators: Validators) -> None:
+    three, five = spoken([0, 0, 25], width=3), spoken([0, 0, 0, 0, 25], width=5)
+    outcome = judged(validators, "draft-tokens=4", server_info=EAGLE, exchanges=(three, five))
+    assert said(outcome) == ("INCONCLUSIVE", "executed")
+    assert "3.00 to 5.00 tokens, 4.00 on average" in outcome.summary
+    alike = judged(validators, "draft-tokens=4", server_info=EAGLE, exchanges=(five, five))
+    assert said(alike) == ("REFUTED", "executed")
