@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from configurator import (
     Check,
@@ -12,6 +12,7 @@ from configurator import (
     Replica,
     Rung,
     inconclusive,
+    on_ranks,
     probe,
     proven,
     refuted,
@@ -31,14 +32,16 @@ _ASKED = re.compile(r"--enable-nvidia-megakernel: .* on sm_")
 def nvidia_megakernel(check: Check) -> Outcome:
     """Decode graphs run the NVIDIA megakernel instead of the ordinary forward.
 
-    Proven: the log says for which batch sizes the captured decode graphs run it, k of n
-    (captured). Where k is below n, the summary names the sizes; every other step, and prefill,
-    runs the ordinary forward, with neither a counter nor a log line.
+    Proven: the in-engine report of every rank, or else the log, says for which batch sizes the
+    captured decode graphs run it, k of n (captured). Where k is below n, the summary names the
+    sizes; every other step, and prefill, runs the ordinary forward, with neither a counter nor a
+    log line.
 
-    Refuted: the log says that no step is covered or that this setup is refused, or the batch size
-    of the profile's concurrency is not among the covered ones.
+    Refuted: the report or the log says that no step is covered or that this setup is refused, or
+    the batch size of the profile's concurrency is not among the covered ones.
 
-    Open: the log says only "active" (built: with decode graphs disabled nothing more is checked),
+    Open: a rank has no megakernel in its report, or does not say what it covers, and others do; or
+    the log says only "active" (built: with decode graphs disabled nothing more is checked),
     only that the argument was resolved, or nothing at all. A draft that keeps its own forward is
     named; the target's steps may still be covered.
     """
@@ -61,7 +64,11 @@ def nvidia_megakernel(check: Check) -> Outcome:
     if found["covers nothing"]:
         text = "the megakernel covers no step of this setup"
         return refuted(Rung.BUILT, text, *everything, remedy="drop it, or see what it supports")
-    draft = "; the draft keeps its own forward" if found["draft keeps its own forward"] else ""
+    own = found["draft keeps its own forward"] or _own_forward(replica)
+    draft = "; the draft keeps its own forward" if own else ""
+    reported = _of_reports(check, everything, draft)
+    if reported is not None:
+        return reported
     silent = _silent_ranks(check, len(found["active"]))
     if silent:
         return inconclusive(
@@ -92,6 +99,65 @@ def nvidia_megakernel(check: Check) -> Outcome:
     )  # fmt: skip
 
 
+def _of_reports(check: Check, everything: list[Observation], draft: str) -> Outcome | None:
+    """What the reports of all ranks say of the target; None where none has a megakernel."""
+    reports = [r for r in check.replica.reports if r.stage == "ready"]
+    kernels = {r.file: r.target.megakernel for r in reports if r.target and r.target.megakernel}
+    if not kernels:
+        return None
+    seen = [
+        Observation(
+            "report", "megakernel graphs", _shown(kernel.covered), Rung.CAPTURED, r.file,
+            kernel.summary, rank=r.rank,
+        )
+        for r in reports
+        if (kernel := kernels.get(r.file)) is not None
+    ]  # fmt: skip
+    every = [*seen, *everything]
+    bare = [r for r in reports if (k := kernels.get(r.file)) is not None and k.covered == ()]
+    covered = [set(k.covered) for k in kernels.values() if k.covered is not None]
+    sizes = set.intersection(*covered) if covered else set()
+    needed = check.deployment.profile.workload.concurrency if check.deployment else None
+    if covered and (bare or not sizes or (needed is not None and needed not in sizes)):
+        fact = f"batch size {needed}, the profile's concurrency, is not" if sizes else "no size is"
+        return refuted(
+            Rung.CAPTURED,
+            f"{fact} covered{on_ranks(bare, reports) if bare else ''}; covered: "
+            f"{_shown(sizes)}{draft}", *every,
+            remedy="lower workload.concurrency, or capture a size that is covered",
+        )  # fmt: skip
+    lack = [r for r in reports if (k := kernels.get(r.file)) is None or k.covered is None]
+    if lack:
+        text = (
+            f"a megakernel was built, but which graphs run it is not known{on_ranks(lack, reports)}"
+        )
+        return inconclusive(
+            Rung.BUILT, text + draft, *every, remedy="leave decode CUDA graphs on, and keep the "
+            "log and the report of every rank",
+        )  # fmt: skip
+    graphs = {size for kernel in kernels.values() for size in kernel.graphs or ()}
+    rest = sorted(graphs - sizes)
+    partial = f" ({len(sizes)} of {len(graphs)}; {_shown(rest)} run the ordinary forward)"
+    text = f"the decode graphs of batch sizes {_shown(sizes)} run it{partial if rest else ''}"
+    return proven(Rung.CAPTURED, text + draft, *every)
+
+
+def _shown(sizes: Iterable[int] | None) -> str:
+    if sizes is None:
+        return "not known"
+    return ", ".join(map(str, sorted(sizes))) or "none"
+
+
+def _own_forward(replica: Replica) -> bool:
+    """A draft without a megakernel beside a target that has one."""
+    return any(
+        report.target is not None
+        and report.target.megakernel is not None
+        and any(draft.megakernel is None for draft in report.drafts)
+        for report in replica.reports
+    )
+
+
 def _silent_ranks(check: Check, active: int) -> str:
     """Every rank says that it is active; what it means when some do not."""
     deployment = check.deployment
@@ -118,9 +184,9 @@ def _covered(
     shown = ", ".join(map(str, sorted(sizes or ())))
     needed = check.deployment.profile.workload.concurrency if check.deployment else None
     if not sizes or (needed is not None and needed not in sizes):
-        fact = f"batch size {needed}, the profile's concurrency, is" if sizes else "no size is"
+        fact = f"batch size {needed}, the profile's concurrency, is not" if sizes else "no size is"
         return refuted(
-            Rung.CAPTURED, f"{fact} not covered; covered: {shown or 'none'}{partial}{draft}",
+            Rung.CAPTURED, f"{fact} covered; covered: {shown or 'none'}{partial}{draft}",
             *everything, remedy="lower workload.concurrency, or capture a size that is covered",
         )  # fmt: skip
     text = f"the decode graphs of batch sizes {shown} run it{partial}{draft}"

@@ -423,3 +423,31 @@ def test_an_average_of_two_widths_is_not_one_width(validators: Validators) -> No
     assert "3.00 to 5.00 tokens, 4.00 on average" in outcome.summary
     alike = judged(validators, "draft-tokens=4", server_info=EAGLE, exchanges=(five, five))
     assert said(alike) == ("REFUTED", "executed")
+
+
+def mega(covered: list[int] | None, graphs: tuple[int, ...] = (1, 2, 4)) -> dict[str, Any]:
+    kernel = {"class": "MegaKernel", "graphs": [*graphs], "graphs_covered": covered}
+    return raw(megakernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected", "fact"),
+    [
+        ([mega([1, 2, 4])], ("PROVEN", "captured"), "batch sizes 1, 2, 4 run it; the draft keeps"),
+        ([mega([1, 2])], ("PROVEN", "captured"), "2 of 3; 4 run the ordinary forward"),
+        ([mega([1, 2, 4]), mega([1])], ("PROVEN", "captured"), "batch sizes 1 run it (1 of 3"),
+        ([mega([])], ("REFUTED", "captured"), "no size is covered; covered: none"),
+        ([mega([1]), mega([])], ("REFUTED", "captured"), "on rank 1"),
+        ([mega(None)], ("INCONCLUSIVE", "built"), "which graphs run it is not known"),
+        ([mega([1]), raw()], ("INCONCLUSIVE", "built"), "not known on rank 1"),
+        ([mega([1]), raw(megakernel=ERROR)], ("INCONCLUSIVE", "built"), "not known on rank 1"),
+        ([raw()], ("INCONCLUSIVE", None), "no log line"),
+    ],
+)
+def test_the_report_says_which_graphs_run_the_megakernel(
+    validators: Validators, reports: list[dict[str, Any]], expected: tuple[str, str | None],
+    fact: str,
+) -> None:  # fmt: skip
+    outcome = asked(validators, "nvidia-megakernel", *reports)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
