@@ -77,7 +77,8 @@ def fp8_lm_head(check: Check) -> Outcome:
     if doubts:
         text = "; ".join(dict.fromkeys(doubts))
         rung_seen = Rung.BUILT if any(o.rung is Rung.BUILT for o in observations) else None
-        return inconclusive(rung_seen, text, *observations, remedy=_GIVE_REPORT)
+        warnings = tuple(_fp32(check.replica))
+        return inconclusive(rung_seen, text, *observations, remedy=_GIVE_REPORT, conflicts=warnings)
     note = "; the log line about it is an echo" if observations else ""
     return inconclusive(
         Rung.REQUESTED if observations else None,
@@ -98,6 +99,9 @@ def _described(head: Head) -> str:
     return text
 
 
+_APPLIED = "target.lm_head.quant_method_applied"
+
+
 def _is_plain(head: Head) -> bool:
     """The method is the one of unquantized weights, or is not known."""
     return not head.quant_method or "unquantized" in head.quant_method.lower()
@@ -115,7 +119,11 @@ def _speaks(head: Head) -> bool | None:
 def _unclear(replica: Replica) -> Iterator[str]:
     """Heads of FP8 numbers of which nothing says that they are multiplied as such."""
     heads = list(_heads(replica))
-    open_ = [(report, head) for report, head in heads if head.dtype and _speaks(head) is None]
+    open_ = [
+        (report, head)
+        for report, head in heads
+        if head.dtype and (_speaks(head) is None or (_speaks(head) and _failed(report, _APPLIED)))
+    ]
     for _, head in open_:
         where = on_ranks([report for report, _ in open_], [report for report, _ in heads])
         yield (
@@ -229,16 +237,7 @@ def lm_head_shared(check: Check) -> Outcome:
     if not drafts and absent:
         return inconclusive(None, absent, remedy=_GIVE_REPORT)
     if not drafts:
-        info = check.replica.server_info or {}
-        if reports and not info.get("speculative_algorithm"):
-            return not_applicable("no draft model is loaded")
-        if str(info.get("speculative_algorithm")).upper() == "NGRAM":
-            return not_applicable("n-gram speculation has no draft model")
-        return inconclusive(
-            None,
-            f"no report shows whose LM head the draft uses{why_no_report(check.replica)}",
-            remedy=_GIVE_REPORT,
-        )
+        return _without_drafts(check.replica, reports)
     observations: list[Observation] = []
     conflicts: list[str] = []
     said: dict[bool | None, dict[str, list[Report]]] = {True: {}, False: {}, None: {}}
@@ -261,19 +260,26 @@ def lm_head_shared(check: Check) -> Outcome:
             "and the quantization method with the weight",
         )  # fmt: skip
     doubts = "; ".join(filter(None, (unknown, absent)))
+    if (check.replica.server_info or {}).get("speculative_algorithm", "") is None:
+        conflicts.append("/server_info says speculative_algorithm null, but a draft is reported")
+        doubts = doubts or f"{ways}; {conflicts[-1]}"
     if doubts:
         return inconclusive(
             Rung.BUILT if ways else None, doubts, *observations, remedy=_GIVE_REPORT,
             conflicts=tuple(dict.fromkeys(conflicts)),
         )  # fmt: skip
-    off = check.replica.server_info or {}
-    if off.get("speculative_algorithm", "") is None:
-        conflicts.append("/server_info says speculative_algorithm null, but a draft is reported")
-        return inconclusive(
-            Rung.BUILT, f"{ways}; {conflicts[-1]}", *observations, conflicts=tuple(conflicts),
-            remedy="collect reports and /server_info of the same start",
-        )  # fmt: skip
     return proven(Rung.BUILT, ways, *observations)
+
+
+def _without_drafts(replica: Replica, reports: list[Report]) -> Outcome:
+    """No report has a draft: there is none, or it is not known."""
+    algorithm = (replica.server_info or {}).get("speculative_algorithm")
+    if reports and not algorithm:
+        return not_applicable("no draft model is loaded")
+    if str(algorithm).upper() == "NGRAM":
+        return not_applicable("n-gram speculation has no draft model")
+    text = f"no report shows whose LM head the draft uses{why_no_report(replica)}"
+    return inconclusive(None, text, remedy=_GIVE_REPORT)
 
 
 def _absent_drafts(reports: Sequence[Report]) -> str:

@@ -132,6 +132,9 @@ PLAIN_METHOD = with_head(FP8, quant_method="UnquantizedEmbeddingMethod", quant_m
          "does not say whether a method"),
         ([with_head(FP8, quant_method=None, quant_method_applied=None)],
          ("INCONCLUSIVE", "built"), "does not say"),
+        ([{**with_head(FP8, quant_method_applied=ERROR), "errors": [
+            {"part": "target.lm_head.quant_method_applied", "error": "KeyError: x"}]}],
+         ("INCONCLUSIVE", "built"), "does not say whether a method"),
         ([FP8, with_head(FP8, quant_method_applied=False)], ("REFUTED", "built"), "on rank 1"),
     ],
 )  # fmt: skip
