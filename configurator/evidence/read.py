@@ -218,7 +218,13 @@ def _replica(
     kept, set_aside = _reports(folder, reports, info or startup, requested)
     return Replica(
         index=index,
-        state=server_state(lines, answered=answered, ready=ready, error=error),
+        state=server_state(
+            lines,
+            answered=answered,
+            ready=ready,
+            error=error,
+            statuses=[exchange.status for exchange in exchanges],
+        ),
         command=redact_text(command),
         requested=requested,
         environment=(
