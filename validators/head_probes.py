@@ -136,7 +136,20 @@ def _missing(replica: Replica) -> Iterator[str]:
     """Ranks whose report lacks the head where other ranks have one, or where it failed."""
     reports = [report for report in replica.reports if report.schema or report.target]
     have = [r for r in reports if r.target and r.target.head and r.target.head.dtype]
-    lack = [r for r in reports if r not in have]
+    # Only the last pipeline stage has a head.
+    stages = {r.ranks.get("pp_rank", 0) for r in have}
+    lack = [
+        r
+        for r in reports
+        if r not in have
+        and (
+            not have
+            or r.ranks.get("pp_rank", 0) in stages
+            or r.target is None
+            or r.target.head is not None
+            or _failed(r, "target.lm_head")
+        )
+    ]
     if have and lack:
         yield f"the part lm_head is missing{on_ranks(lack, reports)}{_why(lack, 'lm_head')}"
     elif lack and any(_failed(report, "lm_head") for report in lack):

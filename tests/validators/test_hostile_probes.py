@@ -454,3 +454,16 @@ def test_the_report_says_which_graphs_run_the_megakernel(
     outcome = asked(validators, "nvidia-megakernel", *reports)
     assert said(outcome) == expected
     assert fact in outcome.summary
+
+
+def test_a_pipeline_stage_without_a_head_lacks_nothing(validators: Validators) -> None:
+    first = raw("fp8_head_target_shared", lm_head=None)
+    last = copy.deepcopy(FP8)
+    for stage, data in enumerate((first, last)):
+        data["rank"].update(tp_rank=0, pp_rank=stage, pp_size=2)
+    reports = tuple(filter(None, (parse_report("a", first), parse_report("b", last))))
+    assert said(judged(validators, "fp8-lm-head", reports=reports)) == ("PROVEN", "built")
+    first["target"]["lm_head"] = ERROR
+    first["errors"] = [{"part": "target.lm_head", **ERROR}]
+    reports = tuple(filter(None, (parse_report("a", first), parse_report("b", last))))
+    assert said(judged(validators, "fp8-lm-head", reports=reports)) == ("INCONCLUSIVE", "built")
