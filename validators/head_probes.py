@@ -137,14 +137,14 @@ def _missing(replica: Replica) -> Iterator[str]:
     reports = [report for report in replica.reports if report.schema or report.target]
     have = [r for r in reports if r.target and r.target.head and r.target.head.dtype]
     # Only the last pipeline stage has a head.
-    stages = {r.ranks.get("pp_rank", 0) for r in have}
+    stages = {_stage(report) for report in have}
     lack = [
         r
         for r in reports
         if r not in have
         and (
             not have
-            or r.ranks.get("pp_rank", 0) in stages
+            or _stage(r) in stages
             or r.target is None
             or r.target.head is not None
             or _failed(r, "target.lm_head")
@@ -154,6 +154,10 @@ def _missing(replica: Replica) -> Iterator[str]:
         yield f"the part lm_head is missing{on_ranks(lack, reports)}{_why(lack, 'lm_head')}"
     elif lack and any(_failed(report, "lm_head") for report in lack):
         yield f"the part lm_head failed{_why(lack, 'lm_head')}"
+
+
+def _stage(report: Report) -> int:
+    return report.ranks.get("pp_rank", 0)
 
 
 def _failed(report: Report, word: str) -> str:
@@ -298,10 +302,13 @@ def _without_drafts(replica: Replica, reports: list[Report]) -> Outcome:
 def _absent_drafts(reports: Sequence[Report]) -> str:
     """Drafts that failed, or that one rank lacks and another has; empty: none."""
     most = max((len(report.drafts) for report in reports), default=0)
+    stages = {_stage(report) for report in reports if len(report.drafts) == most}
     lack = [
         report
         for report in reports
-        if len(report.drafts) < most or report.target is None or _failed_draft(report)
+        if (len(report.drafts) < most and _stage(report) in stages)
+        or report.target is None
+        or _failed_draft(report)
     ]
     if not lack or not (most or any(_failed_draft(report) for report in lack)):
         return ""

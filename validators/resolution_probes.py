@@ -197,7 +197,13 @@ def _lacking(check: Check) -> str:
     """Drafts that failed, or that one rank lacks and another has; empty: none."""
     reports = check.replica.reports
     most = max((len(report.drafts) for report in reports), default=0)
-    lack = [r for r in reports if len(r.drafts) < most or _has_failed(r)]
+    # Where the target is a pipeline, the draft may be in one stage of it alone.
+    stages = {r.ranks.get("pp_rank", 0) for r in reports if len(r.drafts) == most}
+    lack = [
+        r
+        for r in reports
+        if (len(r.drafts) < most and r.ranks.get("pp_rank", 0) in stages) or _has_failed(r)
+    ]
     if not lack:
         return ""
     why = [text for r in lack for part, text in r.errors.items() if part.startswith("drafts")]
