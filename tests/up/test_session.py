@@ -299,26 +299,11 @@ REQUIRED = "evidence: {require_report: true}\n"
 
 
 @pytest.mark.parametrize(
-    ("mode", "extra", "why"),
-    [
-        ("no-report", "", "no in-engine report of rank 0: the plugin gave no sign"),
-        (
-            "no-report", "hardware: {name: cpu, gpus: 2, overrides: {gpus_per_host: 2}}\n"
-            "topology: {tensor: 2}\n",
-            "no in-engine report of rank 0, 1: the plugin gave no sign",
-        ),
-        (
-            "healthy", "hardware: {name: cpu, gpus: 2, overrides: {gpus_per_host: 2}}\n"
-            "topology: {tensor: 2}\n", "no in-engine report of rank 1; ",
-        ),
-        ("healthy", "", ""),
-    ],
-    ids=["none", "none of two", "one of two", "there"],
-)  # fmt: skip
-def test_a_required_report_that_is_missing_stops_it(
-    start: Start, mode: str, extra: str, why: str
-) -> None:
-    start.write(REQUIRED + extra)
+    ("mode", "why"),
+    [("no-report", "no in-engine report of rank 0: the plugin gave no sign"), ("healthy", "")],
+)
+def test_a_required_report_that_is_missing_stops_it(start: Start, mode: str, why: str) -> None:
+    start.write(REQUIRED)
     code, output = start.run(mode, "--once", "--skip", "plugins")
     assert code == (1 if why else 0), output
     assert why in output
@@ -341,13 +326,10 @@ def test_a_report_directory_that_pythonpath_cannot_name(start: Start) -> None:
     assert "RUN005" in output
     assert "a:b has ':' in its name, where PYTHONPATH ends" in output
     assert not (start.folder / "seen-0.json").exists()
-    start.write("evidence: {instrument: none}")
-    assert start.run("healthy", "--once", report="a:b")[0] == 0
 
 
-@pytest.mark.parametrize("streams", [">&-", ">&- 2>&- <&-"])
-def test_closed_streams_are_no_fault(start: Start, streams: str) -> None:
-    start.wrapper = ["/bin/sh", "-c", f'exec "$@" {streams}', "sh"]
+def test_closed_streams_are_no_fault(start: Start) -> None:
+    start.wrapper = ["/bin/sh", "-c", 'exec "$@" >&- 2>&- <&-', "sh"]
     code, output = start.run("healthy", "--once")
     assert (code, output) == (0, "")
     assert start.json("result.json")["self_check"] == "good"
