@@ -323,10 +323,14 @@ def graph_facts(graphs: Any) -> dict[str, Any] | None:
     }
 
 
-def _sizes(table: dict[Any, Any]) -> list[int]:
-    """The sizes in the keys of a table of graphs: a number, or an object that has one."""
+def _sizes(table: dict[Any, Any]) -> list[int] | None:
+    """The sizes in the keys of a table of graphs: a number, or an object that has one.
+
+    None when the table has graphs and no key tells a size: they are captured, for who knows what.
+    """
     keys = [key[0] if isinstance(key, tuple) and key else key for key in table]
-    return _integers([getattr(key, "size", getattr(key, "bs", key)) for key in keys])
+    sizes = _integers([getattr(key, "size", getattr(key, "bs", key)) for key in keys])
+    return sizes if sizes or not table else None
 
 
 def megakernel_facts(model: Any) -> dict[str, Any] | None:
