@@ -104,11 +104,11 @@ def launch(
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        preexec_fn=_as_from_a_terminal,
+        preexec_fn=as_from_a_terminal,
     )
 
 
-def _as_from_a_terminal() -> None:
+def as_from_a_terminal() -> None:
     """Whoever runs the tests in the background ignores signals, and so would the script."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

@@ -16,6 +16,8 @@ from typing import Any
 FAKE = Path(__file__).with_name("fake_engine.py")
 _DRIVER = """
 import functools, configurator.up.session as session
+from stand_in import as_from_a_terminal
+
 from configurator.up.stopping import Patience
 session.Plan = functools.partial(
     session.Plan, patience=Patience({term_s}, 0.5), silence_s={silence_s})
@@ -91,6 +93,7 @@ class Start:
              "up", str(self.profile), "--python", str(self.folder / "python3"),
              "--content", str(self.folder / "content"),
              "--report", str(self.folder / report), *options],
+            preexec_fn=as_from_a_terminal,
             env={
                 "PATH": os.environ["PATH"], "HOME": str(self.folder),
                 "XDG_RUNTIME_DIR": str(self.folder / "run"),
