@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stand_in import as_from_a_terminal
+
 FAKE = Path(__file__).with_name("fake_engine.py")
 _DRIVER = """
 import functools, configurator.up.session as session
-from stand_in import as_from_a_terminal
-
 from configurator.up.stopping import Patience
 session.Plan = functools.partial(
     session.Plan, patience=Patience({term_s}, 0.5), silence_s={silence_s})
