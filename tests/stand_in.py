@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -106,6 +108,18 @@ def launch(
         start_new_session=True,
         preexec_fn=as_from_a_terminal,
     )
+
+
+def free_port() -> int:
+    """A port that nobody has now, below those that the system gives to clients as they come."""
+    while True:
+        port = random.randrange(15_000, 30_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def as_from_a_terminal() -> None:

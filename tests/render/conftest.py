@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
+import stand_in
 
 HOSTILE = [
     "",
@@ -44,7 +43,4 @@ def hostile() -> list[str]:
 @pytest.fixture
 def free_port() -> int:
     """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return stand_in.free_port()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stand_in import as_from_a_terminal
+from stand_in import as_from_a_terminal, free_port
 
 FAKE = Path(__file__).with_name("fake_engine.py")
 _DRIVER = """
@@ -124,6 +123,8 @@ class Start:
         path = self.folder / report / "timeline.json"
 
         def there() -> bool:
+            if not path.exists() and all(p.poll() is not None for p in self.processes):
+                raise AssertionError(f"up has ended: {self.processes[-1].communicate()}")
             entries = json.loads(path.read_text()) if path.exists() else []
             return any((e["process"], e["phase"]) == (process, phase) for e in entries)
 
@@ -158,14 +159,7 @@ class Start:
                 continue
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_until(true: Any, what: str, timeout_s: float = 30.0) -> None:
+def wait_until(true: Any, what: str, timeout_s: float = 60.0) -> None:
     """Wait until `true()` holds."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from up.starts import Start, free_port, wait_until
+from stand_in import free_port
+from up.starts import Start, wait_until
 
 KEY = "correct-horse-battery-staple"
 SPECULATION = """\

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from up.starts import free_port
+from stand_in import free_port
 from up.test_preflight import deployment
 
 from configurator.up.console import Console
