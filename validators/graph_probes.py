@@ -120,7 +120,7 @@ def decode_cuda_graphs(check: Check) -> Outcome:
             remedy=f"capture it: --cuda-graph-bs-decode {' '.join(map(str, sorted(eager)))}",
         )  # fmt: skip
     if passes is not None and sum(passes.values()) > 0:
-        return _of_passes(passes, observations, sizes, note)
+        return _of_passes(passes, observations, sizes, note, _together(replica))
     return _without_metrics(replica, lines, table, observations, note)
 
 
@@ -199,8 +199,18 @@ def _without_metrics(
     )  # fmt: skip
 
 
+def _together(replica: Replica) -> int:
+    """How many requests the collection kept running at a time; 1 when it is not known."""
+    answered = (e.together or 1 for e in replica.exchanges if e.status < 400)
+    return max(answered, default=1)
+
+
 def _of_passes(
-    passes: dict[str, float], observations: list[Observation], sizes: set[int], note: str
+    passes: dict[str, float],
+    observations: list[Observation],
+    sizes: set[int],
+    note: str,
+    together: int,
 ) -> Outcome:
     graph, eager = passes["decode_cuda_graph"], passes["decode_none"]
     share = eager / (graph + eager)
@@ -215,6 +225,10 @@ def _of_passes(
         text = f"{part} decode passes ran eager{sized if graph else ''}"
         return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
     text = f"{share:.0%} of {graph + eager:.0f} decode passes ran eager{sized}{note}"
+    if sizes and together > max(sizes):
+        text += f"; {together} requests ran at a time, and graphs end at {max(sizes)}"
+        remedy = f"capture it: --cuda-graph-max-bs-decode {together}"
+        return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
     return inconclusive(Rung.EXECUTED, text, *observations, remedy=remedy)
 
 

@@ -144,6 +144,10 @@ def passes(graph: float, eager: float) -> tuple[Sample, ...]:
     )
 
 
+AT_A_TIME = {
+    number: Exchange("a.json", "/generate", 200, None, {}, "easy", together=number)
+    for number in (4, 8)
+}
 CAPTURED = {"internal_states": [{"decode_cuda_graph_bs": [1, 2, 4]}]}
 VERIFY = (
     "Capture target verify CUDA graph begin. backend=full, num_tokens_per_req=4, bs=[1, 2], avail",
@@ -158,6 +162,10 @@ DRAFT = ("Capture draft decode CUDA graph begin. backend=full, bs=[1, 2]",)
         ("", {"metrics": passes(126, 0)}, ("PROVEN", "executed"), "126 decode passes"),
         ("", {"metrics": passes(0, 897)}, ("REFUTED", "executed"), "all 897 decode passes ran"),
         ("", {"metrics": passes(50, 50)}, ("INCONCLUSIVE", "executed"), "50% of 100"),
+        ("", {"metrics": passes(75, 25), "server_info": CAPTURED, "exchanges": (AT_A_TIME[8],)},
+         ("REFUTED", "executed"), "8 requests ran at a time, and graphs end at 4"),
+        ("", {"metrics": passes(75, 25), "server_info": CAPTURED, "exchanges": (AT_A_TIME[4],)},
+         ("INCONCLUSIVE", "executed"), "25% of 100"),
         ("", {"metrics": passes(99, 1)}, ("PROVEN", "executed"), "1 eager"),
         ("", {"metrics": passes(1, 127)}, ("REFUTED", "executed"), "127 of 128 decode passes"),
         ("", {"metrics": passes(6, 94)}, ("INCONCLUSIVE", "executed"), "94% of 100"),

@@ -178,6 +178,8 @@ def other_runner_in_one_layer() -> None:
             layer = next(layers)
             layer.runner_backend = MoeRunnerBackend.CUTLASS
             layer.quant_method.runner.runner_backend = MoeRunnerBackend.CUTLASS
+            core = layer.quant_method.runner.runner_core
+            core.__class__ = type("CutlassRunnerCore", (type(core),), {})
         return result
 
     hook(RUNNER, after, "AFTER")
