@@ -42,7 +42,16 @@ if TYPE_CHECKING:
         Trace,
     )
     from configurator.launch import Launch, LaunchEnv, LaunchWord
-    from configurator.probes import Check, Probe, on_ranks, probe, speculation_off, why_no_report
+    from configurator.probes import (
+        Check,
+        Probe,
+        absent_drafts,
+        because,
+        on_ranks,
+        probe,
+        speculation_off,
+        why_no_report,
+    )
     from configurator.rules import Finding, Fix, Rule, launch_rule, rule
     from configurator.verdicts import (
         Answer,
@@ -104,6 +113,8 @@ _HOME = {
     "launch_rule": "rules",
     "load_catalogue": "engine.catalogue",
     "not_applicable": "verdicts",
+    "absent_drafts": "probes",
+    "because": "probes",
     "on_ranks": "probes",
     "probe": "probes",
     "why_no_report": "probes",
@@ -152,8 +163,10 @@ __all__ = [
     "Rung",
     "Tensor",
     "Trace",
+    "absent_drafts",
     "acceptance_of",
     "answers_of",
+    "because",
     "before",
     "catalogue_of",
     "corruption_of",

@@ -11,7 +11,7 @@ is the probe's page: what proves it, what refutes it, what leaves it open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,9 @@ from configurator.engine.catalogue import Catalogue
 from configurator.evidence.model import Replica, Report
 from configurator.evidence.reports import KEY
 from configurator.verdicts import Observation, Outcome, Rung, refuted
+
+WHOLE = "all"
+"""What a report names as the part that failed where nothing of it could be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,45 @@ def _rank_name(report: Report) -> str:
     if names:
         return " of ".join(names)
     return report.file if report.rank is None else f"rank {report.rank}"
+
+
+def because(reports: Iterable[Report], part: str) -> str:
+    """`: KeyError: ...`, why a part of the reports or the whole of one failed; may be empty."""
+    errors = [
+        text
+        for report in reports
+        for name, text in report.errors.items()
+        if part in name or name == WHOLE
+    ]
+    return f": {errors[0][:200]}" if errors else ""
+
+
+def absent_drafts(reports: Sequence[Report]) -> str:
+    """Drafts that failed, or that one rank lacks and another has, in words; empty: none."""
+    most = max((len(report.drafts) for report in reports), default=0)
+    # Where the target is a pipeline, the draft may be in one stage of it alone.
+    stages = {_stage(report) for report in reports if len(report.drafts) == most}
+    lack = [
+        report
+        for report in reports
+        if (len(report.drafts) < most and _stage(report) in stages)
+        or report.target is None
+        or _has_failed_draft(report)
+    ]
+    if not lack or not (most or any(map(_has_failed_draft, lack))):
+        return ""
+    return f"the part drafts is missing{on_ranks(lack, reports)}{because(lack, 'drafts')}"
+
+
+def _stage(report: Report) -> int:
+    return report.ranks.get("pp_rank", 0)
+
+
+def _has_failed_draft(report: Report) -> bool:
+    """A draft of which nothing could be reported, or the list of drafts."""
+    listed = report.raw.get("drafts") if isinstance(report.raw, dict) else None
+    each = listed if isinstance(listed, list) else [listed]
+    return any(isinstance(draft, dict) and "error" in draft for draft in each)
 
 
 def why_no_report(replica: Replica) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from configurator import (
@@ -14,6 +14,8 @@ from configurator import (
     Replica,
     Report,
     Rung,
+    absent_drafts,
+    because,
     inconclusive,
     not_applicable,
     on_ranks,
@@ -151,9 +153,9 @@ def _missing(replica: Replica) -> Iterator[str]:
         )
     ]
     if have and lack:
-        yield f"the part lm_head is missing{on_ranks(lack, reports)}{_why(lack, 'lm_head')}"
+        yield f"the part lm_head is missing{on_ranks(lack, reports)}{because(lack, 'lm_head')}"
     elif lack and any(_failed(report, "lm_head") for report in lack):
-        yield f"the part lm_head failed{_why(lack, 'lm_head')}"
+        yield f"the part lm_head failed{because(lack, 'lm_head')}"
 
 
 def _stage(report: Report) -> int:
@@ -163,11 +165,6 @@ def _stage(report: Report) -> int:
 def _failed(report: Report, word: str) -> str:
     """The error of a part of the report; empty where it did not fail."""
     return next((text for part, text in report.errors.items() if word in part), "")
-
-
-def _why(reports: list[Report], word: str) -> str:
-    errors = [text for report in reports if (text := _failed(report, word))]
-    return f": {errors[0][:200]}" if errors else ""
 
 
 def _fp32(replica: Replica) -> Iterator[str]:
@@ -250,7 +247,7 @@ def lm_head_shared(check: Check) -> Outcome:
     every = check.replica.reports
     reports = [report for report in every if report.target is not None]
     drafts = [(report, draft) for report in reports for draft in report.drafts]
-    absent = _absent_drafts(every)
+    absent = absent_drafts(every)
     if not drafts and absent:
         return inconclusive(None, absent, remedy=_GIVE_REPORT)
     if not drafts:
@@ -297,29 +294,6 @@ def _without_drafts(replica: Replica, reports: list[Report]) -> Outcome:
         return not_applicable("n-gram speculation has no draft model")
     text = f"no report shows whose LM head the draft uses{why_no_report(replica)}"
     return inconclusive(None, text, remedy=_GIVE_REPORT)
-
-
-def _absent_drafts(reports: Sequence[Report]) -> str:
-    """Drafts that failed, or that one rank lacks and another has; empty: none."""
-    most = max((len(report.drafts) for report in reports), default=0)
-    stages = {_stage(report) for report in reports if len(report.drafts) == most}
-    lack = [
-        report
-        for report in reports
-        if (len(report.drafts) < most and _stage(report) in stages)
-        or report.target is None
-        or _failed_draft(report)
-    ]
-    if not lack or not (most or any(_failed_draft(report) for report in lack)):
-        return ""
-    return f"the part drafts is missing{on_ranks(lack, reports)}{_why(lack, 'drafts')}"
-
-
-def _failed_draft(report: Report) -> bool:
-    """A draft of which nothing could be reported, or the list of drafts."""
-    listed = report.raw.get("drafts") if isinstance(report.raw, dict) else None
-    each = listed if isinstance(listed, list) else [listed]
-    return any(isinstance(draft, dict) and "error" in draft for draft in each)
 
 
 def _contradiction(target: Head | None, draft: ModelReport) -> str:

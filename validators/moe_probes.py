@@ -15,6 +15,7 @@ from configurator import (
     Replica,
     Report,
     Rung,
+    because,
     inconclusive,
     not_applicable,
     on_ranks,
@@ -269,9 +270,8 @@ def _missing(replica: Replica) -> list[str]:
     ]
     if not lack:
         return []
-    why = [text for report in lack for part, text in report.errors.items() if "target" in part]
-    cause = f": {why[0][:200]}" if why else ""
-    return [f"the part moe_layers is missing or not whole{on_ranks(lack, replica.reports)}{cause}"]
+    where, cause = on_ranks(lack, replica.reports), because(lack, "target")
+    return [f"the part moe_layers is missing or not whole{where}{cause}"]
 
 
 def _few(names: list[str]) -> str:

@@ -10,11 +10,10 @@ from configurator import (
     ModelReport,
     Observation,
     Outcome,
-    Report,
     Rung,
+    absent_drafts,
     inconclusive,
     not_applicable,
-    on_ranks,
     probe,
     proven,
     refuted,
@@ -117,7 +116,7 @@ def draft_model(check: Check) -> Outcome:
         return refuted(
             Rung.RESOLVED, text, off, remedy="start it with --speculative-algorithm"
         )  # fmt: skip
-    if built or _lacking(check):
+    if built or absent_drafts(check.replica.reports):
         return _of_reports(check)
     if algorithm and str(algorithm).upper() not in _OF_A_MODEL:
         return not_applicable(f"{algorithm} drafts without a model")
@@ -177,7 +176,7 @@ def _of_reports(check: Check) -> Outcome:
             Rung.BUILT, f"the draft is {wrong[0][1]}, not {wish}", *(seen for seen, _ in wrong),
             remedy=f"set --speculative-draft-model-path to {wish}", conflicts=conflicts,
         )  # fmt: skip
-    lacking = _lacking(check)
+    lacking = absent_drafts(check.replica.reports)
     if lacking:
         return inconclusive(
             Rung.BUILT if observations else None, lacking, *observations, remedy=_GIVE,
@@ -191,31 +190,6 @@ def _of_reports(check: Check) -> Outcome:
         )  # fmt: skip
     text = f"a draft was loaded: {observations[0].value}"
     return proven(Rung.BUILT, text, *observations, conflicts=conflicts)
-
-
-def _lacking(check: Check) -> str:
-    """Drafts that failed, or that one rank lacks and another has; empty: none."""
-    reports = check.replica.reports
-    most = max((len(report.drafts) for report in reports), default=0)
-    # Where the target is a pipeline, the draft may be in one stage of it alone.
-    stages = {r.ranks.get("pp_rank", 0) for r in reports if len(r.drafts) == most}
-    lack = [
-        r
-        for r in reports
-        if (len(r.drafts) < most and r.ranks.get("pp_rank", 0) in stages) or _has_failed(r)
-    ]
-    if not lack:
-        return ""
-    why = [text for r in lack for part, text in r.errors.items() if part.startswith("drafts")]
-    cause = f": {why[0][:200]}" if why else ""
-    return f"the part drafts is missing{on_ranks(lack, reports)}{cause}"
-
-
-def _has_failed(report: Report) -> bool:
-    """A draft of which nothing could be reported, or the list of drafts."""
-    listed = report.raw.get("drafts") if isinstance(report.raw, dict) else None
-    each = listed if isinstance(listed, list) else [listed]
-    return any(isinstance(draft, dict) and "error" in draft for draft in each)
 
 
 def _skipped(check: Check) -> list[str]:

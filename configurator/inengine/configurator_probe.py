@@ -459,6 +459,11 @@ def rank_facts(scheduler: Any) -> dict[str, int | None]:
     return facts
 
 
+def process_facts() -> dict[str, Any]:
+    """Which process speaks, and when; with it an earlier start's report is told apart."""
+    return {"pid": os.getpid(), "time": round(time.time(), 3)}
+
+
 def version_facts() -> dict[str, Any]:
     """Versions of the engine, torch, Python and this probe."""
     engine = getattr(sys.modules.get("sglang"), "__version__", None)
@@ -536,7 +541,7 @@ def build(scheduler: Any, stage: str) -> dict[str, Any]:
         "schema": SCHEMA,
         "stage": stage,
         "versions": run.part("versions", version_facts),
-        "process": {"pid": os.getpid(), "time": round(time.time(), 3)},
+        "process": process_facts(),
         "rank": run.part("rank", rank_facts, scheduler),
         "device": run.part("device", device_facts, scheduler),
         "target": None,
@@ -604,7 +609,15 @@ def make(scheduler: Any, stage: str) -> dict[str, Any]:
     except Exception as error:
         failure = error
         text = f"{type(error).__name__}: {error}"
-        report = {"schema": SCHEMA, "stage": stage, "errors": [{"part": "all", "error": text}]}
+        run = Run(stage)
+        report = {
+            "schema": SCHEMA,
+            "stage": stage,
+            "process": process_facts(),
+            # Without it nobody could say which rank it is that cannot be described.
+            "rank": run.part("rank", rank_facts, scheduler),
+            "errors": [{"part": "all", "error": text}, *run.errors],
+        }
     try:
         write(file_name(report), report)
     except Exception as error:

@@ -228,7 +228,21 @@ def test_a_report_that_cannot_be_built_says_why_and_the_engine_goes_on(
     (path,) = folder.iterdir()
     written = json.loads(path.read_text())
     assert written["errors"] == [{"part": "all", "error": "ValueError: no such thing"}]
+    assert written["process"]["pid"] == os.getpid()
     assert result["configurator_probe"] == written
+
+
+def test_a_report_that_cannot_be_built_still_says_of_which_rank(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "build", broken)
+    place = SimpleNamespace(tp_rank=1, pp_rank=0, dp_rank=None, tp_size=2)
+    one = fakes.scheduler(fakes.LlamaForCausalLM(), ps=place)
+    probe.after_ready({}, one)
+    (path,) = folder.iterdir()
+    assert path.name == "report-tp1-pp0-dp0.json"
+    rank = json.loads(path.read_text())["rank"]
+    assert (rank["tp_rank"], rank["tp_size"]) == (1, 2)
 
 
 def test_a_required_report_stops_the_engine_after_the_error_is_on_disk(

@@ -331,3 +331,15 @@ def test_a_report_that_failed_says_why(validators: Validators) -> None:
         outcome = judged(validators, asked, reports=failed)
         assert outcome.answer == "INCONCLUSIVE"
         assert outcome.summary.endswith("the report failed, RuntimeError: no")
+
+
+def test_the_one_rank_that_failed_is_named_with_why(validators: Validators) -> None:
+    good = report(Head("float8_e4m3fn", quant_method_applied=True))[0]
+    ranks = {"tp_rank": 1, "tp_size": 2}
+    failed = Report(
+        "r.json", 1, "ready", None, errors={"all": "OSError: no"}, ranks=ranks,
+        schema="configurator/report/1",
+    )  # fmt: skip
+    outcome = judged(validators, "fp8-lm-head", reports=(good, failed))
+    assert said(outcome) == ("INCONCLUSIVE", "built")
+    assert "the part lm_head is missing on rank 1: OSError: no" in outcome.summary
