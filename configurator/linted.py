@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from configurator.launch import Launch
-from configurator.validate import Diagnostic, exit_code, in_order
+from configurator.validate import Diagnostic, FailOn, exit_code, in_order
 from configurator.words import Command
 
 Why = Literal["asked for", "image", "newest release", "newest release; the image has no catalogue"]
@@ -47,6 +47,6 @@ class Linted:
         every = (*self.others, *(f for c in self.commands for f in c.findings))
         return in_order(dict.fromkeys(every))
 
-    def exit_code(self, fail_on: str = "error") -> int:
-        """3: a rule crashed; 2: the file cannot be read; 1: a finding counts; else 0."""
-        return 2 if self.unusable else exit_code(self.findings, fail_on)
+    def exit_code(self, fail_on: FailOn = "error") -> int:
+        """The exit code of this file alone, as `validate.exit_code` says it."""
+        return exit_code(self.findings, fail_on, usable=not self.unusable)

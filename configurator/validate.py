@@ -19,8 +19,9 @@ from configurator.schema.profile import Profile
 from configurator.source import DataPath
 from configurator.suppress import Suppressions
 
-FailOn = Literal["error", "warning", "info"]
-_RANK = {"info": 0, "warning": 1, "error": 2}
+FailOn = Literal["error", "warning", "info", "never"]
+"""The least severity that makes the exit code 1."""
+_RANK: dict[str, int] = {"info": 0, "warning": 1, "error": 2, "never": 3}
 CRASH = "INT001"
 
 
@@ -57,19 +58,22 @@ class Validation:
     unusable: bool = False
     """The profile cannot be read or resolved, so no rule has judged it."""
 
-    def exit_code(self, fail_on: str = "error") -> int:
-        """3: a rule crashed; 2: unusable; 1: a finding at or above `fail_on`; else 0."""
-        crashed = any(finding.code == CRASH for finding in self.findings)
-        return 2 if self.unusable and not crashed else exit_code(self.findings, fail_on)
+    def exit_code(self, fail_on: FailOn = "error") -> int:
+        """The exit code of this profile alone, as `exit_code` says it."""
+        return exit_code(self.findings, fail_on, usable=not self.unusable)
 
 
-def exit_code(findings: Iterable[Diagnostic], fail_on: str) -> int:
-    """3: a rule crashed; 1: a finding at or above `fail_on` that nothing silences; else 0."""
+def exit_code(findings: Iterable[Diagnostic], fail_on: FailOn, *, usable: bool = True) -> int:
+    """3: a rule crashed; 2: not usable; 1: a finding that counts; else 0."""
     found = tuple(findings)
     if any(finding.code == CRASH for finding in found):
         return 3
-    lowest = _RANK[fail_on]
-    return int(any(_RANK[f.severity] >= lowest for f in found if f.suppressed is None))
+    return int(any(counts(finding, fail_on) for finding in found)) if usable else 2
+
+
+def counts(finding: Diagnostic, fail_on: FailOn) -> bool:
+    """The finding makes the exit code 1: nothing silences it, and it is grave enough."""
+    return finding.suppressed is None and _RANK[finding.severity] >= _RANK[fail_on]
 
 
 def validate(argument: str, library: Library, validators: Validators) -> Validation:

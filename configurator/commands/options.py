@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from configurator.content import Library
     from configurator.loader import Validators, Wanted
     from configurator.oracle.client import Oracle
-    from configurator.report.findings import FailOn, Policy
+    from configurator.report.findings import Policy
+    from configurator.validate import FailOn
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,16 +7,12 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from configurator.errors import ConfiguratorError, did_you_mean
 from configurator.linted import Linted
 from configurator.pages import INPUT_CODES
-from configurator.validate import Diagnostic, Validation
+from configurator.validate import CRASH, Diagnostic, FailOn, Validation, counts, exit_code
 
-FailOn = Literal["error", "warning", "info", "never"]
-_RANK: dict[str, int] = {"info": 0, "warning": 1, "error": 2, "never": 3}
-_CRASH = "INT001"
 _CODE = re.compile(r"([A-Z]+)\d*")
 
 
@@ -78,7 +74,7 @@ class Policy:
 
     def counts(self, finding: Diagnostic) -> bool:
         """The finding makes the exit code 1."""
-        return finding.suppressed is None and _RANK[finding.severity] >= _RANK[self.fail_on]
+        return counts(finding, self.fail_on)
 
     def over(
         self,
@@ -99,14 +95,11 @@ class Policy:
         kept = tuple(
             finding
             for finding in everything
-            if finding.code == _CRASH
+            if finding.code == CRASH
             or (not usable and finding.severity == "error")
             or self.keeps(finding.code)
         )
-        if any(finding.code == _CRASH for finding in kept):
-            code = 3
-        else:
-            code = int(any(map(self.counts, kept))) if usable else 2
+        code = exit_code(kept, self.fail_on, usable=usable)
         left_out = len(everything) - len(kept)
         return FileFindings(file, kept, code, name, status, usable, left_out, note, secrets)
 

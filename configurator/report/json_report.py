@@ -39,12 +39,13 @@ def _entry(result: FileFindings, subject: str) -> dict[str, Any]:
         "name": result.name,
         "status": result.status,
         "usable": result.usable,
-        "findings": [_finding(finding) for finding in result.findings],
+        "findings": [plain(finding) for finding in result.findings],
         "exit_code": result.exit_code,
     }
 
 
-def _finding(finding: Diagnostic) -> dict[str, Any]:
+def plain(finding: Diagnostic, about: str = "path") -> dict[str, Any]:
+    """A finding as it stands in a document; `about` is what its place in the input is called."""
     position = finding.position
     return {
         "code": finding.code,
@@ -55,7 +56,7 @@ def _finding(finding: Diagnostic) -> dict[str, Any]:
         "file": position.file if position else None,
         "line": position.line if position else None,
         "column": position.column if position else None,
-        "path": finding.path,
+        about: finding.path,
         "source": finding.source,
         "suppressed": finding.suppressed,
     }

@@ -9,6 +9,7 @@ from typing import Any
 from configurator.evidence.collect import REDACTED, redact_text
 from configurator.linted import Linted, LintedCommand
 from configurator.report.findings import Policy
+from configurator.report.json_report import plain
 from configurator.secrets import holds_secret, is_secret_value, secret_options, stands_in
 from configurator.validate import Diagnostic
 
@@ -72,17 +73,4 @@ def _shown(name: str, value: str | None) -> str | None:
 
 
 def _finding(finding: Diagnostic) -> dict[str, Any]:
-    at = finding.position
-    return {
-        "code": finding.code,
-        "name": finding.name,
-        "severity": finding.severity,
-        "message": redact_text(finding.message),
-        "remedy": finding.remedy,
-        "file": at.file if at else None,
-        "line": at.line if at else None,
-        "column": at.column if at else None,
-        "subject": finding.path,
-        "source": finding.source,
-        "suppressed": finding.suppressed,
-    }
+    return {**plain(finding, "subject"), "message": redact_text(finding.message)}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from configurator.errors import Position
-from configurator.report.findings import FailOn, FileFindings, Policy, printable
-from configurator.validate import Diagnostic, Validation
+from configurator.report.findings import FileFindings, Policy, printable
+from configurator.validate import Diagnostic, FailOn, Validation
 from configurator.verdicts import Answer, Observation, Verdict
 
 if TYPE_CHECKING:
