@@ -153,14 +153,27 @@ def test_a_second_interrupt_kills_an_engine_that_does_not_end(
 def test_the_engine_is_stopped_though_nobody_reads_the_output(
     tmp_path: Path, free_port: int
 ) -> None:
+    """The message of stopping has no reader: the signal is still what ended the script."""
     out = rendered(tmp_path, f"serving: {{port: {free_port}}}\n")
     process = launch(out, environment(tmp_path))
-    wait_for(tmp_path / "checked.json")
     assert process.stdout is not None
+    assert any("serving on" in line for line in process.stdout)
     process.stdout.close()
     process.send_signal(signal.SIGTERM)
-    # Whichever comes first: the signal, or a message that nobody reads.
-    assert process.wait(timeout=60) in (141, 143)
+    assert process.wait(timeout=60) == 143
+    assert not alive(int(str(seen(tmp_path)["pid"])))
+
+
+def test_a_start_whose_reader_leaves_is_ended_as_by_a_broken_pipe(
+    tmp_path: Path, free_port: int
+) -> None:
+    """As with `| head`: nobody would read that the launch is not what was asked for."""
+    out = rendered(tmp_path, f"serving: {{port: {free_port}}}\n")
+    process = launch(out, environment(tmp_path))
+    assert process.stdout is not None
+    assert any("launched" in line for line in process.stdout)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 141
     assert not alive(int(str(seen(tmp_path)["pid"])))
 
 
