@@ -10,37 +10,26 @@ the median of the ratios of each pair.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
 import urllib.error
-import urllib.request
 from pathlib import Path
+
+import pairs
 
 from configurator.selftest.engine import Launcher, Server, cache_folder, make_models, open_engine
 from configurator.selftest.matrix import Start
 
 START = Start(model="dense")
-TOKENS, REQUESTS = 256, 6
-
-
-def ask(port: int, path: str, body: dict[str, object] | None = None) -> bytes:
-    """One call of the server."""
-    data = json.dumps(body).encode() if body is not None else None
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}", data=data, headers={"content-type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        content: bytes = answer.read()
-        return content
+REQUESTS = 6
 
 
 def ready(server: Server) -> float:
     """Seconds until the server answers."""
     while server.process.poll() is None:
         try:
-            ask(server.port, "/model_info")
+            pairs.ask(f"http://127.0.0.1:{server.port}", "/model_info")
             return time.monotonic() - server.began
         except (OSError, urllib.error.URLError):
             time.sleep(0.05)
@@ -49,16 +38,8 @@ def ready(server: Server) -> float:
 
 def rate(port: int) -> float:
     """Tokens per second, median of several requests after one that warms up."""
-    body: dict[str, object] = {
-        "input_ids": [10, 20, 33, 77],
-        "sampling_params": {"max_new_tokens": TOKENS, "temperature": 0, "ignore_eos": True},
-    }
-    seconds = []
-    for _ in range(REQUESTS + 1):
-        began = time.monotonic()
-        ask(port, "/generate", body)
-        seconds.append(time.monotonic() - began)
-    return TOKENS / statistics.median(seconds[1:])
+    url = f"http://127.0.0.1:{port}"
+    return statistics.median([pairs.rate(url) for _ in range(REQUESTS + 1)][1:])
 
 
 def main() -> None:
