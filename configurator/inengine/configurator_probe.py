@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -225,11 +226,8 @@ def sharing_facts(run: Run, target: Any, draft: Any) -> dict[str, Any] | None:
     ours, theirs = head_of(target)[1], head_of(draft)[1]
     if ours is None or theirs is None:
         return None
-    methods = [_name(getattr(head, "quant_method", None)) for head in (ours, theirs)]
-    facts: dict[str, Any] = {
-        "same_module": ours is theirs,
-        "same_quant_method": methods[0] == methods[1],
-    }
+    one, other = (_name(getattr(head, "quant_method", None)) for head in (ours, theirs))
+    facts: dict[str, Any] = {"same_module": ours is theirs, "same_quant_method": one == other}
     first, second = head_tensors(ours), head_tensors(theirs)
     for name in sorted(set(first) | set(second)):
         if name in first and name in second:
@@ -277,13 +275,8 @@ def moe_facts(name: str, layer: Any) -> dict[str, Any]:
 
 def method_counts(modules: list[tuple[str, Any]]) -> dict[str, int]:
     """`Class:QuantMethod` and how many modules are so."""
-    counts: dict[str, int] = {}
-    for _, module in modules:
-        method = getattr(module, "quant_method", None)
-        if method is not None:
-            pair = f"{type(module).__name__}:{type(method).__name__}"
-            counts[pair] = counts.get(pair, 0) + 1
-    return counts
+    pairs = ((module, getattr(module, "quant_method", None)) for _, module in modules)
+    return dict(Counter(f"{_name(one)}:{_name(how)}" for one, how in pairs if how is not None))
 
 
 def weight_bytes(run: Run, model: Any, modules: list[tuple[str, Any]]) -> dict[str, int]:
@@ -292,7 +285,6 @@ def weight_bytes(run: Run, model: Any, modules: list[tuple[str, Any]]) -> dict[s
     experts = tuple(f"{name}." for name, module in modules if _is_a(module, "FusedMoE"))
     sums = {"embedding": 0, "head": 0, "experts": 0, "other": 0, "counted_before": 0}
     for name, module in modules:
-        own = dict(module.named_parameters(recurse=False))
         if module is head:
             component = "head"
         elif _is_a(module, "FusedMoE") or name.startswith(experts):
@@ -301,7 +293,7 @@ def weight_bytes(run: Run, model: Any, modules: list[tuple[str, Any]]) -> dict[s
             component = "embedding"
         else:
             component = "other"
-        for tensor in own.values():
+        for _, tensor in module.named_parameters(recurse=False):
             label = run.label(tensor)
             seen = label in run.counted and label != "empty"
             sums["counted_before" if seen else component] += _bytes(tensor)
@@ -429,13 +421,11 @@ def draft_facts(run: Run, part: str, target: Any, worker: Any, pair: Any) -> dic
     role, runner = pair
     facts = {"role": role, **model_facts(run, part, runner)}
     inner = getattr(worker, "draft_worker", None) or worker
-    own = facts["graphs"]["decode"]
+    graphs = facts["graphs"]
     shared = run.part(f"{part}.graphs", graph_facts, get(inner, "cuda_graph_runner"))
+    graphs["decode"] = shared or graphs["decode"]
     extend = get(inner, "cuda_graph_runner_for_draft_extend")
-    facts["graphs"] = {
-        "decode": shared or own,
-        "extend": run.part(f"{part}.graphs", graph_facts, extend),
-    }
+    graphs["extend"] = run.part(f"{part}.graphs", graph_facts, extend)
     facts["draft_attention"] = {
         "decode": _name(get(inner, "draft_attn_backend")),
         "extend": _name(get(inner, "draft_extend_attn_backend")),
@@ -457,11 +447,6 @@ def rank_facts(scheduler: Any) -> dict[str, int | None]:
         values = (_integer(get(holder, name)) for holder in holders if holder is not None)
         facts[name] = next((value for value in values if value is not None), None)
     return facts
-
-
-def process_facts() -> dict[str, Any]:
-    """Which process speaks, and when; with it an earlier start's report is told apart."""
-    return {"pid": os.getpid(), "time": round(time.time(), 3)}
 
 
 def version_facts() -> dict[str, Any]:
@@ -510,16 +495,15 @@ def environment_facts() -> dict[str, Any]:
             continue
         if name in outdated:
             facts["renamed"][name] = _text(getattr(outdated[name], "replacement", None))
-            continue
-        if name.startswith("SGL_"):
+        elif name.startswith("SGL_"):
             # The engine gives the variable its present name and prefix itself.
             facts["renamed"][name] = f"SGLANG_{name[4:]}"
-            continue
-        shown = _shown(name, value, bool(getattr(registry.get(name), "secret", False)))
-        kind = "read_elsewhere" if name in _READ_ELSEWHERE else "unregistered"
-        facts["registered" if name in registry else kind][name] = shown
-        if name.startswith("SGLANG_SIMULATE_ACC"):
-            facts["simulated_acceptance"][name] = shown
+        else:
+            shown = _shown(name, value, bool(getattr(registry.get(name), "secret", False)))
+            kind = "read_elsewhere" if name in _READ_ELSEWHERE else "unregistered"
+            facts["registered" if name in registry else kind][name] = shown
+            if name.startswith("SGLANG_SIMULATE_ACC"):
+                facts["simulated_acceptance"][name] = shown
     return facts
 
 
@@ -534,15 +518,22 @@ def hook_facts() -> dict[str, Any]:
     return {"applied": [name for name in names if name not in missing], "missing": missing}
 
 
+def _opening(run: Run, scheduler: Any, stage: str) -> dict[str, Any]:
+    """Which rank of which start speaks: a report has it even when nothing else can be told."""
+    return {
+        "schema": SCHEMA,
+        "stage": stage,
+        "process": {"pid": os.getpid(), "time": round(time.time(), 3)},
+        "rank": run.part("rank", rank_facts, scheduler),
+    }
+
+
 def build(scheduler: Any, stage: str) -> dict[str, Any]:
     """The report of this rank; a part that fails holds its error, and the others stay."""
     run = Run(stage)
     report: dict[str, Any] = {
-        "schema": SCHEMA,
-        "stage": stage,
+        **_opening(run, scheduler, stage),
         "versions": run.part("versions", version_facts),
-        "process": process_facts(),
-        "rank": run.part("rank", rank_facts, scheduler),
         "device": run.part("device", device_facts, scheduler),
         "target": None,
         "drafts": [],
@@ -556,8 +547,7 @@ def build(scheduler: Any, stage: str) -> dict[str, Any]:
         pairs = run.part("drafts", draft_runners, worker) if worker is not None else []
         for index, pair in enumerate(pairs if isinstance(pairs, list) else []):
             name = f"drafts.{index}"
-            facts = run.part(name, draft_facts, run, name, runner, worker, pair)
-            report["drafts"].append(facts)
+            report["drafts"].append(run.part(name, draft_facts, run, name, runner, worker, pair))
     if stage != "ready":
         # No graph is captured yet: silence about graphs must not read as their absence.
         for facts in (report["target"] or {}, *report["drafts"]):
@@ -567,8 +557,7 @@ def build(scheduler: Any, stage: str) -> dict[str, Any]:
     report["errors"] = run.errors
     report["build_ms"] = round((time.perf_counter() - run.start) * 1e3, 2)
     # Only what JSON can hold leaves: the report also travels to the engine's HTTP server.
-    plain: dict[str, Any] = json.loads(json.dumps(report, default=str))
-    return plain
+    return dict(json.loads(json.dumps(report, default=str)))
 
 
 def required() -> bool:
@@ -610,14 +599,8 @@ def make(scheduler: Any, stage: str) -> dict[str, Any]:
         failure = error
         text = f"{type(error).__name__}: {error}"
         run = Run(stage)
-        report = {
-            "schema": SCHEMA,
-            "stage": stage,
-            "process": process_facts(),
-            # Without it nobody could say which rank it is that cannot be described.
-            "rank": run.part("rank", rank_facts, scheduler),
-            "errors": [{"part": "all", "error": text}, *run.errors],
-        }
+        report = _opening(run, scheduler, stage)
+        report["errors"] = [{"part": "all", "error": text}, *run.errors]
     try:
         write(file_name(report), report)
     except Exception as error:
@@ -657,8 +640,7 @@ def missing_reason(target: str) -> str | None:
     A module that is not imported yet is searched as text: importing the scheduler here would
     import it before other plugins have run.
     """
-    module, _, holder = target.rpartition(".")[0].rpartition(".")
-    method = target.rpartition(".")[2]
+    module, holder, method = target.rsplit(".", 2)
     loaded = sys.modules.get(module)
     if loaded is not None:
         known = callable(getattr(getattr(loaded, holder, None), method, None))
