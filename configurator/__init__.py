@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from configurator.checkpoint import Checkpoint, Tensor
+    from configurator.collector.redaction import is_secret, redact_text
     from configurator.deployment import Arg, Deployment, Env, Expectation, Mechanism
     from configurator.engine.argv import ArgvError, Option, Parsed, value_error
     from configurator.engine.catalogue import (
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         corruption_of,
         draft_counts,
     )
-    from configurator.evidence.collect import is_secret, redact_text
     from configurator.evidence.model import (
         Exchange,
         Head,
@@ -109,7 +109,7 @@ _HOME = {
     "did_you_mean": "errors",
     "draft_counts": "evidence.answers",
     "inconclusive": "verdicts",
-    "is_secret": "evidence.collect",
+    "is_secret": "collector.redaction",
     "launch_rule": "rules",
     "load_catalogue": "engine.catalogue",
     "not_applicable": "verdicts",
@@ -119,7 +119,7 @@ _HOME = {
     "probe": "probes",
     "why_no_report": "probes",
     "proven": "verdicts",
-    "redact_text": "evidence.collect",
+    "redact_text": "collector.redaction",
     "refuted": "verdicts",
     "rule": "rules",
     "since": "engine.releases",

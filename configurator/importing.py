@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from configurator.collector.redaction import redact_text
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError, Position, Problem
-from configurator.evidence.collect import redact_text
 from configurator.import_sorting import KEYS, Draft, Wanted, words_back
 from configurator.launch import Launch
 from configurator.recognize import recognized

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from configurator.collector.redaction import redact_text
 from configurator.content import Library
 from configurator.engine.catalogue import available_versions
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
-from configurator.evidence.collect import redact_text
 from configurator.fixes import safely_fixed
 from configurator.launch import Launch, LaunchEnv, LaunchWord, checkpoint_at
 from configurator.linted import Linted, LintedCommand, Why

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from configurator.collector.redaction import is_secret, redact_text
 from configurator.engine.argv import Option
-from configurator.evidence.collect import is_secret, redact_text
 from configurator.launch import Launch
 
 _PLAIN = re.compile(r"(?i)[-+]?[\d.]*|true|false|yes|no|on|off|none|null|auto|empty")

@@ -147,7 +147,7 @@ def _suppression(
 ) -> Suppression:
     codes = tuple(part.strip() for part in (found[1] or "").split(",") if part.strip())
     # The reason is repeated in reports, so a secret in it must not stay.
-    from configurator.evidence.collect import redact_text
+    from configurator.collector.redaction import redact_text
 
     return Suppression(position, codes, redact_text(found[2].strip()), lines, own)
 

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import click
 
+from configurator.collector.collecting import collect
+from configurator.collector.inputs import CollectError
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
-from configurator.evidence.collect import CollectError, collect
 from configurator.evidence.model import Evidence
 from configurator.evidence.read import greedy_requests, read_evidence
 from configurator.report.findings import printable

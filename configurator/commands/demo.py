@@ -76,8 +76,8 @@ def _launch(library: Library, validators: Validators) -> None:
 
 def _check(name: str, validators: Validators) -> Judgement:
     """The whole self-check over HTTP against the server that replays one recording."""
+    from configurator.collector.collecting import collect
     from configurator.demo.server import RecordedServer, recording
-    from configurator.evidence.collect import collect
     from configurator.evidence.read import read_evidence
     from configurator.judge import expectation_from, judge
 

@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from configurator.collector.redaction import redact_text
 from configurator.errors import ConfiguratorError
 from configurator.evidence import recording
-from configurator.evidence.collect import redact_text
 from configurator.evidence.files import exists, find, load, read_text
 from configurator.evidence.host import host_of
 from configurator.evidence.metrics import parse_metrics

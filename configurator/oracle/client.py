@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from configurator.collector.redaction import redact_json, redact_text
 from configurator.errors import ConfiguratorError
-from configurator.evidence.collect import redact_json, redact_text
 from configurator.launch import Launch, LaunchWord
 from configurator.schema.content import Hardware
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from configurator.evidence.collect import REDACTED, is_secret, redact_text
+from configurator.collector.redaction import REDACTED, is_secret, redact_text
 
 _PARAMETER = r"\$\{?(?P<name>[A-Za-z_]\w*)"
 _LITERAL = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"'()\]]+)"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from configurator.evidence.collect import REDACTED
+from configurator.collector.redaction import REDACTED
 from configurator.readers.shell_assignments import (
     assign,
     declare_words,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from configurator.evidence.collect import is_secret
+from configurator.collector.redaction import is_secret
 from configurator.evidence.model import Json, Replica
 from configurator.report.html_text import clean, counted, natural, numbers, shown
 from configurator.verdicts import Observation

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from configurator.evidence.collect import REDACTED, is_secret, redact_json, redact_text
+from configurator.collector.redaction import REDACTED, is_secret, redact_json, redact_text
 
 LONGEST = 600
 """Characters of one text; a value that is longer says how much was left out."""

@@ -96,7 +96,7 @@ def judgement(result: Judgement, name: str | None, status: str | None) -> str:
 
 def _without_secrets(data: dict[str, Any]) -> dict[str, Any]:
     """The document with secrets redacted: recorded evidence may be of anybody."""
-    from configurator.evidence.collect import redact_json
+    from configurator.collector.redaction import redact_json
 
     return dict(redact_json(data))
 
@@ -118,7 +118,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _observation(observation: Observation) -> dict[str, Any]:
-    from configurator.evidence.collect import REDACTED, is_secret
+    from configurator.collector.redaction import REDACTED, is_secret
 
     secret = is_secret(observation.subject, observation.value)
     return {

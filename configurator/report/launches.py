@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from configurator.evidence.collect import REDACTED, redact_text
+from configurator.collector.redaction import REDACTED, redact_text
 from configurator.linted import Linted, LintedCommand
 from configurator.report.findings import Policy
 from configurator.report.json_report import plain

@@ -162,7 +162,7 @@ def _observation(observation: Observation) -> str:
 
 def _told(text: str) -> str:
     """What evidence says: without secrets, for evidence may be of anybody, and not endless."""
-    from configurator.evidence.collect import redact_text
+    from configurator.collector.redaction import redact_text
 
     # Of what is far behind the cut, nothing that the redaction needs is shown.
     told = " ".join(printable(redact_text(text[: 3 * _LONGEST])[:_LONGEST]).split())
@@ -219,7 +219,7 @@ class _Texts:
         None when the line cannot be read.
         """
         # Imported here: only findings with a place pay for the patterns of secrets.
-        from configurator.evidence.collect import redact_text
+        from configurator.collector.redaction import redact_text
 
         lines = self._lines.get(position.file)
         if lines is None:

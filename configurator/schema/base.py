@@ -81,7 +81,7 @@ def _problem(
     locate: Callable[[DataPath], Position | None],
 ) -> Problem:
     # Imported here: only a profile with problems pays for the patterns of secrets.
-    from configurator.evidence.collect import redact_text
+    from configurator.collector.redaction import redact_text
 
     kinds = {detail["type"] for detail in details}
     shown = redact_text(dotted(path)) or "the document"

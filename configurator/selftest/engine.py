@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from configurator.collector.collecting import collect
 from configurator.errors import ConfiguratorError
-from configurator.evidence.collect import collect
 from configurator.evidence.model import Evidence
 from configurator.evidence.read import read_evidence
 from configurator.inengine.bundle import DIRECTORY, GROUP, write_bundle

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configurator.evidence.collect import NVIDIA_SMI
+from configurator.collector.host import NVIDIA_SMI
 from configurator.evidence.host import Gpu, parse_gpus
 from configurator.inengine.bundle import GROUP
 from configurator.up.asking import ask

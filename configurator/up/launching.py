@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from configurator.collector.redaction import find_secrets, redact_json
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
-from configurator.evidence.collect import find_secrets, redact_json
 from configurator.render.bash import script_name
 from configurator.render.instrument import joined
 from configurator.schema.profile import SecretRef

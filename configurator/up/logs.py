@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from configurator.evidence.collect import redact_text
+from configurator.collector.redaction import redact_text
 from configurator.up.phases import STARTING, Step, step_of
 
 _END = re.compile(rb"[\r\n]")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from configurator import __version__
+from configurator.collector.redaction import find_secrets, redact_json
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
-from configurator.evidence.collect import find_secrets, redact_json
 from configurator.source import dump
 from configurator.up.launching import Command
 from configurator.up.phases import Step

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from configurator.evidence.collect import Client
+from configurator.collector.client import Client
 from configurator.evidence.serverlog import parse_log, server_state
 from configurator.up import proc
 from configurator.up.console import Console

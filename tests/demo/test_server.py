@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from configurator.collector.collecting import collect
+from configurator.collector.redaction import redact_text
 from configurator.demo.server import HEADER, RECORDINGS, RecordedServer, recording
 from configurator.errors import ConfiguratorError
-from configurator.evidence.collect import collect, redact_text
 
 NAMES = ("healthy", "sabotaged")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from replicas import answered, judged, log, said, spoken
 
+from configurator.collector.plan import KNOWN_ANSWER
 from configurator.content import Library
-from configurator.evidence.collect import KNOWN_ANSWER
 from configurator.evidence.model import Exchange, Reference
 from configurator.loader import Validators
 from configurator.resolve import resolve
