@@ -20,8 +20,12 @@ def command(output: Path) -> int:
     writes one report to the directory that CONFIGURATOR_PROBE_DIR names, and /server_info has it
     under `configurator_probe`. With CONFIGURATOR_PROBE_REQUIRED=1 the engine stops if no report
     can be made. Where SGLANG_PLUGINS is set it must list configurator_probe.
+
+    The collector lies beside it, for containers without configurator: with DIR on PYTHONPATH,
+    `python -m configurator_collector --url URL --out EVIDENCE` (Python 3.9 or newer) records
+    evidence, and `configurator check --replay EVIDENCE` judges it elsewhere.
     """
-    from configurator.inengine.bundle import DIRECTORY, MODULE, write_bundle
+    from configurator.inengine.bundle import COLLECTOR, DIRECTORY, MODULE, write_bundle
 
     for path in write_bundle(output):
         click.echo(str(path))
@@ -35,7 +39,9 @@ def command(output: Path) -> int:
         f"\nmount {output} into the engine's container and set there:\n"
         f"  PYTHONPATH={output.resolve()}\n"
         f"  {DIRECTORY}=/reports    (a directory that you can read afterwards)\n"
-        f"  SGLANG_PLUGINS          (only if it is set: add {MODULE})",
+        f"  SGLANG_PLUGINS          (only if it is set: add {MODULE})\n"
+        "to record evidence there without configurator:\n"
+        f"  python -m {COLLECTOR} --url http://127.0.0.1:30000 --out evidence",
         err=True,
     )
     return 0

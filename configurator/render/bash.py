@@ -11,7 +11,15 @@ from typing import Any
 from configurator import __version__
 from configurator.assemble import LAUNCH, OWN
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
-from configurator.inengine.bundle import DIRECTORY, GROUP, MODULE, REQUIRED, bundle_files
+from configurator.inengine.bundle import (
+    COLLECTOR,
+    COLLECTOR_MARK,
+    DIRECTORY,
+    GROUP,
+    MODULE,
+    REQUIRED,
+    bundle_files,
+)
 from configurator.render.files import MARK, PROBE, REPORTS, RenderedFile, fingerprint
 from configurator.render.instrument import ALLOWED, SEARCH, instrumented, joined, probe_variables
 from configurator.render.quoting import comment, quote
@@ -88,9 +96,16 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
 def _probe_files() -> list[RenderedFile]:
     """The in-engine probe, which is no template: it runs as it is."""
     return [
-        RenderedFile(f"{PROBE}/{name}", text, mark=DIRECTORY if name.endswith(".py") else _OWNER)
+        RenderedFile(f"{PROBE}/{name}", text, mark=_mark(name))
         for name, text in bundle_files().items()
     ]
+
+
+def _mark(name: str) -> str:
+    """What a file of the bundle holds near its head, of every version."""
+    if not name.endswith(".py"):
+        return _OWNER
+    return COLLECTOR_MARK if name.startswith(f"{COLLECTOR}/") else DIRECTORY
 
 
 def script_name(process: Process) -> str:

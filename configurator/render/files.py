@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,12 +105,20 @@ def _foreign(wanted: Iterable[tuple[Path, RenderedFile]]) -> Iterator[Path]:
 
 def _beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path) -> Iterator[Path]:
     """Files in the folder of the probe: on the engine's search path they could shadow a module."""
-    ours = {path for path, _ in wanted}
+    ours = {path: file.mark for path, file in wanted}
     if any(folder / PROBE in path.parents for path in ours):
         for path in sorted((folder / PROBE).rglob("*")):
             hidden = path.name.startswith(".") or "__pycache__" in path.parts
-            if path not in ours and not hidden and not path.is_dir():
+            # Behind a link to a folder lie modules too.
+            is_folder = path.is_dir() and not path.is_symlink()
+            if not (path in ours or hidden or is_folder or _of_another_version(path, ours)):
                 yield path
+
+
+def _of_another_version(path: Path, ours: Mapping[Path, str]) -> bool:
+    """A module that a package of ours had once, or will have."""
+    mark = ours.get(path.with_name("__init__.py"))
+    return mark is not None and path.suffix == ".py" and _holds(path, mark)
 
 
 def _holds(path: Path, mark: str) -> bool:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from collector.stub import KEY, Stub, everything
+from collector.stub import KEY, Stub, everything, late
 
 from configurator import collector
+from configurator.cli import run
+from configurator.commands.demo import EXPECTED
+from configurator.demo.server import RecordedServer, recording
 
 SOURCE = Path(str(collector.__file__)).parent
 NAME = "under_another_name"
 
 
-def alone(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+def alone(
+    folder: Path, *words: str, python: str = sys.executable, **env: str
+) -> subprocess.CompletedProcess[str]:
     """Python with the standard library and `folder`: no site-packages, no other variable."""
-    (folder / "elsewhere").mkdir(exist_ok=True)
     return subprocess.run(
-        [sys.executable, "-S", *words], env={"PYTHONPATH": str(folder), **env},
-        cwd=folder / "elsewhere", capture_output=True, text=True, timeout=60, check=False,
+        [python, "-S", *words], env={"PYTHONPATH": str(folder), **env}, cwd="/",
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
@@ -72,3 +77,57 @@ def test_only_the_standard_library_is_imported() -> None:
 def test_python_3_9_can_read_it(path: Path) -> None:
     """Engine images are older than what configurator itself needs."""
     ast.parse(path.read_text(), feature_version=(3, 9))
+
+
+def engine_python(name: str) -> str:
+    """An interpreter as engine images have one; the test is skipped where there is none."""
+    if name == "this one":
+        return sys.executable
+    code = "import sys; print(sys.executable)"
+    try:
+        done = subprocess.run([name, "-c", code], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"no {name} on this machine")
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("python", ["this one", "python3.9"])
+@pytest.mark.parametrize(
+    ("name", "code", "shared"), [("healthy", 0, "PROVEN"), ("sabotaged", 1, "REFUTED")]
+)
+def test_what_a_bundle_records_is_judged_elsewhere(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    code: int,
+    shared: str,
+    python: str,
+) -> None:
+    interpreter = engine_python(python)
+    assert run(["probe-bundle", "-o", str(tmp_path / "bundle")]) == 0
+    out = tmp_path / "evidence"
+    with RecordedServer(recording(name)) as server:
+        done = alone(
+            tmp_path / "bundle", "-m", "configurator_collector", "--url", server.url,
+            "--out", str(out), "--log", str(server.log), "--reports", str(server.reports),
+            python=interpreter,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+    assert done.stdout == "replica 0: ready, 11 files\n"
+    capsys.readouterr()
+    asked = [word for text in EXPECTED for word in ("--expect", text)]
+    assert run(["check", *asked, "--replay", str(out), "--format", "json"]) == code
+    told = json.loads(capsys.readouterr().out)
+    verdicts = {verdict["mechanism"]: verdict["verdict"] for verdict in told["verdicts"]}
+    assert (verdicts["lm-head-shared"], verdicts["speculative-acceptance"]) == (shared, shared)
+    assert verdicts["fp8-lm-head"] == "PROVEN"
+
+
+@pytest.mark.parametrize("python", ["this one", "python3.9"])
+def test_a_hanging_server_is_told_alike_in_every_python(
+    stub: Stub, folder: Path, python: str
+) -> None:
+    stub.pages["/health"] = lambda: late(3)
+    words = ("-m", NAME, "--url", stub.url, "--out", str(folder / "out"), "--timeout", "0.2")
+    done = alone(folder, *words, python=engine_python(python))
+    assert done.stdout == "replica 0: not ready, 0 files\n  /health: no answer within 0.2 s\n"

@@ -13,7 +13,13 @@ from configurator.cli import run
 from configurator.errors import ConfiguratorError
 from configurator.inengine.bundle import bundle_files, write_bundle
 
+COLLECTOR = [
+    "__init__", "__main__", "client", "collecting", "command", "host", "inputs", "logfile",
+    "manifest", "nesting", "plan", "process", "readiness", "redaction", "replica", "reports",
+    "sending", "writing",
+]  # fmt: skip
 NAMES = [
+    *(f"configurator_collector/{name}.py" for name in COLLECTOR),
     "configurator_probe-1.dist-info/METADATA",
     "configurator_probe-1.dist-info/entry_points.txt",
     "configurator_probe.py",
@@ -60,6 +66,39 @@ def test_a_file_of_another_under_our_name_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "configurator_probe.py").read_text() == "theirs"
 
 
+@pytest.mark.parametrize("name", ["client.py", "torch.py", "data.json", "deep/client.py"])
+def test_a_file_of_another_in_the_collectors_package_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "configurator_collector" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("theirs")
+    with pytest.raises(ConfiguratorError, match=f"RND002.*configurator_collector/{name}"):
+        write_bundle(tmp_path)
+    assert list(files(tmp_path).values()) == [b"theirs"]
+
+
+def test_modules_of_another_version_are_replaced_and_removed(tmp_path: Path) -> None:
+    package = tmp_path / "configurator_collector"
+    package.mkdir()
+    for name in ("client.py", "of_another_version.py"):
+        (package / name).write_text("# Part of configurator's collector, of another version\n")
+    (tmp_path / "of_another_version.py").write_text("# Part of configurator's collector\n")
+    with pytest.raises(ConfiguratorError, match=r"RND002.* holds of_another_version.py, which"):
+        write_bundle(tmp_path)
+    (tmp_path / "of_another_version.py").unlink()
+    write_bundle(tmp_path)
+    assert {name: text.decode() for name, text in files(tmp_path).items()} == bundle_files()
+
+
+@pytest.mark.parametrize("name", ["torch", "configurator_collector"])
+def test_a_link_to_a_directory_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfiguratorError, match=f"RND002.*{name}"):
+        write_bundle(tmp_path / "bundle")
+    assert files(tmp_path) == {}
+
+
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ConfiguratorError, match="RND002"):
@@ -82,6 +121,29 @@ def test_python_finds_the_entry_point(tmp_path: Path) -> None:
     assert done.stdout.split() == [
         "configurator_probe", "configurator_probe:register", "configurator-probe", "register",
     ]  # fmt: skip
+
+
+def test_of_the_bundle_the_engine_loads_the_probe_alone(tmp_path: Path) -> None:
+    write_bundle(tmp_path)
+    code = (
+        "import sys\n"
+        "from importlib.metadata import entry_points\n"
+        "[one.load()() for one in entry_points(group='sglang.srt.plugins')]\n"
+        "print(*sorted(name for name in sys.modules if 'configurator' in name))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(tmp_path)}, text=True,
+        capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.split() == ["configurator_probe"]
+
+
+def test_every_name_at_the_top_of_the_bundle_is_our_own() -> None:
+    """What lies there comes before the engine's own modules."""
+    tops = {name.split("/")[0] for name in bundle_files()}
+    assert tops == {
+        "configurator_collector", "configurator_probe.py", "configurator_probe-1.dist-info",
+    }  # fmt: skip
 
 
 def test_the_probe_needs_the_standard_library_alone() -> None:
@@ -115,6 +177,7 @@ def test_the_verb_lists_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixt
     out, err = capsys.readouterr()
     assert sorted(out.splitlines()) == [str(tmp_path / "probe" / name) for name in NAMES]
     assert f"PYTHONPATH={tmp_path / 'probe'}" in err
+    assert "python -m configurator_collector --url " in err
 
 
 def test_the_verb_refuses_other_files_with_exit_code_2(tmp_path: Path) -> None:

@@ -84,7 +84,30 @@ def test_the_probe_lies_beside_the_scripts_and_can_be_written_again(tmp_path: Pa
     assert source == bundle_files()["configurator_probe.py"]
 
 
-@pytest.mark.parametrize("name", ["torch.py", "configurator_probe.py", "sglang/__init__.py"])
+def test_the_collector_of_another_version_is_ours(tmp_path: Path) -> None:
+    package = tmp_path / "out" / "probe" / "configurator_collector"
+    package.mkdir(parents=True)
+    for name in ("client.py", "of_another_version.py"):
+        (package / name).write_text("# Part of configurator's collector, of long ago\n")
+    rendered(tmp_path, "")
+    assert (package / "client.py").read_text() == bundle_files()["configurator_collector/client.py"]
+
+
+def test_a_link_to_a_folder_may_not_lie_on_the_search_path(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out" / "probe").mkdir(parents=True)
+    (tmp_path / "out" / "probe" / "torch").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfiguratorError, match=r"RND002.*probe/torch"):
+        rendered(tmp_path, "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch.py", "configurator_probe.py", "sglang/__init__.py",
+        "configurator_collector/client.py", "configurator_collector/torch.py",
+    ],
+)  # fmt: skip
 def test_nobody_elses_file_may_lie_on_the_search_path(tmp_path: Path, name: str) -> None:
     file = tmp_path / "out" / "probe" / name
     file.parent.mkdir(parents=True)
