@@ -57,6 +57,12 @@ def test_it_speaks_under_the_name_it_has(folder: Path) -> None:
     assert done.stderr.startswith(f"{NAME}: 'nonsense' is not a server's URL; ")
 
 
+def test_to_redact_takes_no_http_client(folder: Path) -> None:
+    """Most verbs redact and never collect."""
+    code = f"import sys, {NAME}.redaction; print([*map(sys.modules.get, ('socket', 'subprocess'))])"
+    assert alone(folder, "-c", code).stdout == "[None, None]\n"
+
+
 def test_only_the_standard_library_is_imported() -> None:
     found = {
         name.split(".")[0]
