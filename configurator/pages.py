@@ -42,6 +42,8 @@ INPUT_CODES = {
     "RND001": "A value with a NUL character, which no program can receive.",
     "RND002": "A file in the way that was not made by configurator.",
     "RND003": "A folder that cannot be written.",
+    "RND004": "A target that needs a container image, and none is known.",
+    "RND005": "Rendered files that are not what the profile renders to now.",
     "COL001": "A server, file or directory that evidence cannot be collected from.",
     "COL002": "An API key that cannot be read.",
     "LNT001": "A file with launches that cannot be read.",

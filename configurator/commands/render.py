@@ -3,39 +3,60 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from configurator.commands.options import content_option, open_library, open_validators
 
+if TYPE_CHECKING:
+    from configurator.deployment import Deployment
+    from configurator.render import RenderedFile
+
 
 @click.command("render")
 @click.argument("profile", metavar="PROFILE")
-@click.option("--target", default="bash", show_default=True, help="What to render to.")
+@click.option("--target", help="What to render to: bash (default) or another of the targets.")
+@click.option("--all", "everything", is_flag=True, help="Every target, each in its own folder.")
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    required=True,
     metavar="DIR",
     help="Folder to write to.",
 )
+@click.option(
+    "--check",
+    "rendered",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Write nothing; say where DIR differs from what the profile renders to.",
+)
+@click.option(
+    "--print",
+    "printed",
+    type=click.Choice(["json"]),
+    help="Write nothing; print every process with its words and variables.",
+)
 @content_option
-def command(profile: str, target: str, out: Path, content: tuple[Path, ...]) -> int:
+def command(
+    profile: str,
+    target: str | None,
+    everything: bool,
+    out: Path | None,
+    rendered: Path | None,
+    printed: str | None,
+    content: tuple[Path, ...],
+) -> int:
     """Write the files that launch a deployment.
 
-    The profile is validated first; with an error nothing is written. Every script checks its
+    The profile is validated first; with an error nothing is written. What is written checks its
     host, launches, waits with progress, and checks the server from evidence.
     """
-    from configurator.errors import ConfiguratorError, did_you_mean
-    from configurator.render import TARGETS, write
     from configurator.report.terminal import print_validations
     from configurator.validate import validate
 
-    if target not in TARGETS:
-        raise ConfiguratorError.single(
-            "REF005", f"no render target is named {target!r}", did_you_mean(target, TARGETS)
-        )
+    _check_options(target, everything, out, rendered, printed)
     library = open_library(content)
     result = validate(profile, library, open_validators(library, "rules"))
     code = result.exit_code("error")
@@ -43,9 +64,68 @@ def command(profile: str, target: str, out: Path, content: tuple[Path, ...]) -> 
         print_validations([result], quiet=True)
         click.echo(f"nothing rendered: {profile} has errors", err=True)
         return code
-    files = TARGETS[target](result.deployment)
+    if printed:
+        return _print(result.deployment)
+    files = _files(result.deployment, target or "bash", everything)
+    return _compare(files, rendered) if rendered else _write(result.deployment, files, out)
+
+
+def _check_options(
+    target: str | None,
+    everything: bool,
+    out: Path | None,
+    rendered: Path | None,
+    printed: str | None,
+) -> None:
+    from configurator.errors import ConfiguratorError, did_you_mean
+    from configurator.render import TARGETS
+
+    if target is not None and target not in TARGETS:
+        raise ConfiguratorError.single(
+            "REF005", f"no render target is named {target!r}", did_you_mean(target, TARGETS)
+        )
+    if target is not None and everything:
+        raise click.UsageError("give one of --target and --all")
+    if sum(wish is not None for wish in (out, rendered, printed)) != 1:
+        raise click.UsageError("give one of -o DIR, --check DIR and --print json")
+    if printed and (target is not None or everything):
+        raise click.UsageError("--print lists the processes, which are the same for every target")
+
+
+def _print(deployment: Deployment) -> int:
+    from configurator.render import listing
+    from configurator.render.files import PROBE, REPORTS
+    from configurator.render.launches import Folders
+
+    click.echo(listing(deployment, Folders(PROBE, REPORTS)), nl=False)
+    return 0
+
+
+def _files(deployment: Deployment, target: str, everything: bool) -> tuple[RenderedFile, ...]:
+    from configurator.render import TARGETS, render_all
+
+    return render_all(deployment) if everything else TARGETS[target](deployment)
+
+
+def _compare(files: tuple[RenderedFile, ...], folder: Path) -> int:
+    from configurator.render import drift
+
+    found = drift(files, folder)
+    for one in found:
+        click.echo(f"{folder}/{one}")
+    if found:
+        click.echo(f"RND005: {len(found)} of {len(files)} files differ; render again", err=True)
+        return 1
+    click.echo(f"{folder} is what the profile renders to: {len(files)} files")
+    return 0
+
+
+def _write(deployment: Deployment, files: tuple[RenderedFile, ...], out: Path | None) -> int:
+    from configurator.render import write
+
+    assert out is not None
     for path in write(files, out):
         click.echo(path)
-    if result.deployment.profile.status == "unverified":
+    if deployment.profile.status == "unverified":
         click.echo("unverified: nobody has yet run this composition as a whole", err=True)
     return 0

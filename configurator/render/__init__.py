@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from configurator.deployment import Deployment
 from configurator.render import bash
+from configurator.render.drift import drift
 from configurator.render.files import RenderedFile, Target, fingerprint, write
+from configurator.render.launches import Folders, listing
 
 TARGETS: dict[str, Target] = {"bash": bash.render}
 """Every target by the name that `--target` takes."""
 
-__all__ = ["TARGETS", "RenderedFile", "Target", "fingerprint", "write"]
+
+def render_all(deployment: Deployment) -> tuple[RenderedFile, ...]:
+    """Every target, each in a folder of its own that is whole by itself."""
+    return tuple(
+        dataclasses.replace(file, path=f"{name}/{file.path}")
+        for name, target in TARGETS.items()
+        for file in target(deployment)
+    )
+
+
+__all__ = [
+    "TARGETS",
+    "Folders",
+    "RenderedFile",
+    "Target",
+    "drift",
+    "fingerprint",
+    "listing",
+    "render_all",
+    "write",
+]

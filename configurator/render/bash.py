@@ -5,30 +5,26 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from configurator import __version__
 from configurator.assemble import LAUNCH, OWN
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
-from configurator.inengine.bundle import (
-    COLLECTOR,
-    COLLECTOR_MARK,
-    DIRECTORY,
-    GROUP,
-    MODULE,
-    REQUIRED,
-    bundle_files,
+from configurator.inengine.bundle import GROUP, MODULE, REQUIRED
+from configurator.render.common import (
+    checkpoints_of,
+    probe_files,
+    profile_file,
+    requirements_of,
+    templates,
 )
 from configurator.render.files import MARK, PROBE, REPORTS, RenderedFile, fingerprint
 from configurator.render.instrument import ALLOWED, SEARCH, instrumented, joined, probe_variables
+from configurator.render.launches import address_text, address_variable, addresses_of
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
-from configurator.source import dump
 
 _ANY_ADDRESS = ("0.0.0.0", "::", "")
-_OWNER = "configurator"
-# Stands in the metadata of the probe, of every version.
 _BUNDLE = f"$HERE/{PROBE}"
 _ORIGINS = {REQUIRED: "evidence.require_report"}
 
@@ -60,24 +56,14 @@ class Address:
 
 def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     """Scripts for every host and rank, the router, the profile they check, and what to run."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    environment.filters["quote"] = quote
+    environment = templates()
     shared = _shared(deployment)
     files = []
     for process in deployment.processes:
         template = environment.get_template(f"{process.role}.sh.j2")
         text = template.render(**shared, **_context(deployment, process))
         files.append(RenderedFile(script_name(process), text, executable=True))
-    files.append(RenderedFile("profile.yaml", _profile(deployment)))
+    files.append(profile_file(deployment))
     told = [
         (script_name(process), [address.variable for address in _addresses(process)])
         for process in deployment.processes
@@ -89,23 +75,8 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     )
     files.append(RenderedFile("START.md", start))
     if instrumented(deployment):
-        files += _probe_files()
+        files += probe_files()
     return tuple(files)
-
-
-def _probe_files() -> list[RenderedFile]:
-    """The in-engine probe, which is no template: it runs as it is."""
-    return [
-        RenderedFile(f"{PROBE}/{name}", text, mark=_mark(name))
-        for name, text in bundle_files().items()
-    ]
-
-
-def _mark(name: str) -> str:
-    """What a file of the bundle holds near its head, of every version."""
-    if not name.endswith(".py"):
-        return _OWNER
-    return COLLECTOR_MARK if name.startswith(f"{COLLECTOR}/") else DIRECTORY
 
 
 def script_name(process: Process) -> str:
@@ -132,16 +103,10 @@ def _shared(deployment: Deployment) -> dict[str, Any]:
         "replicas": profile.topology.replicas,
         "ranks": deployment.hosts_per_replica,
         "hosts": deployment.hosts,
-        "requirements": _requirements(deployment),
+        "requirements": [comment(text) for text in requirements_of(deployment)],
         "probe": {"folder": PROBE, "reports": REPORTS, "group": GROUP, "module": MODULE},
         "report_required": profile.evidence.require_report,
     }
-
-
-def _requirements(deployment: Deployment) -> list[str]:
-    multi = deployment.hardware.multi_host
-    over_hosts = deployment.hosts_per_replica > 1 and multi is not None
-    return [comment(text) for text in multi.requires] if over_hosts and multi else []
 
 
 def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
@@ -152,7 +117,7 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
     host = (listen or profile.serving.host).strip("[]")
     local = "127.0.0.1" if host in _ANY_ADDRESS else host
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
-    checkpoints = _checkpoints(deployment)
+    checkpoints = checkpoints_of(deployment)
     return {
         "process": process,
         "lines": list(_lines(deployment, process, secrets)),
@@ -188,12 +153,6 @@ def _checks(
         "model": bool(checkpoints),
     }
     return (name for name, wanted in checks.items() if wanted)
-
-
-def _checkpoints(deployment: Deployment) -> list[str]:
-    """Paths that must exist on the host; what is not absolute is a name of a repository."""
-    paths = [deployment.profile.model.path, *(m.draft_path for m in deployment.mechanisms.values())]
-    return list(dict.fromkeys(path for path in paths if path and path.startswith("/")))
 
 
 def _variables(deployment: Deployment, process: Process) -> Iterator[Line]:
@@ -240,15 +199,8 @@ def _secrets(process: Process) -> dict[tuple[str | None, str | None], Secret]:
 
 def _addresses(process: Process) -> Iterator[Address]:
     """Variables for the hosts that this process must know; none when all is on one host."""
-    seen = set()
-    for word in process.argv:
-        if isinstance(word, HostPlaceholder) and (word.replica, word.host) not in seen:
-            seen.add((word.replica, word.host))
-            yield Address(_variable(word), f"host {word.host} of replica {word.replica}")
-
-
-def _variable(word: HostPlaceholder) -> str:
-    return f"REPLICA{word.replica}_HOST{word.host}_ADDR"
+    for word in addresses_of(process):
+        yield Address(address_variable(word), f"host {word.host} of replica {word.replica}")
 
 
 def _lines(
@@ -278,17 +230,5 @@ def _text(word: Word, secrets: dict[tuple[str | None, str | None], Secret]) -> s
     if isinstance(word, SecretRef):
         return f'"${secrets[word.file, word.env].variable}"'
     if isinstance(word, HostPlaceholder):
-        scheme = f"{word.scheme}://" if word.scheme else ""
-        port = f":{word.port}" if word.port else ""
-        return f'"{scheme}${_variable(word)}{port}"'
+        return f'"{address_text(word, f"${address_variable(word)}")}"'
     return quote(word)
-
-
-def _profile(deployment: Deployment) -> str:
-    """The whole profile in one layer, for the self-check beside the scripts."""
-    data = {key: value for key, value in deployment.layers.data.items() if key != "extends"}
-    launch = f"launch {fingerprint(deployment)}"
-    return (
-        f"# {MARK} {__version__}, {launch}: the profile with everything it extends merged.\n"
-        + dump(data)
-    )

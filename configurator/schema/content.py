@@ -47,6 +47,11 @@ class MultiHost(StrictModel):
     """Environment of every rank."""
     requires: list[Text] = []
     """What must be set up on the hosts, for preflight and people."""
+    devices: list[Text] = []
+    """Devices that a container must be given, for instance /dev/infiniband."""
+    imex: bool = False
+    """The GPUs of several hosts share memory through an IMEX channel, which a container must be
+    given."""
 
 
 class Hardware(Entry):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
@@ -243,6 +244,36 @@ class Startup(StrictModel):
     """Seconds until the server must be ready; first starts compile kernels."""
 
 
+def _image(reference: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][A-Za-z0-9._/:@-]*", reference):
+        raise ValueError("give an image as registry/name:tag or registry/name@sha256:DIGEST")
+    return reference
+
+
+def _host_path(path: str) -> str:
+    if not path.startswith("/") or not path.isprintable() or ":" in path or path != path.strip():
+        raise ValueError("give an absolute path without a colon")
+    return path
+
+
+Image = Annotated[Text, AfterValidator(_image)]
+HostPath = Annotated[Text, AfterValidator(_host_path)]
+
+
+class Container(StrictModel):
+    """What the targets that run in containers need."""
+
+    image: Image | None = None
+    """Image of the engine, best by digest; default: the one of the engine entry."""
+    checker: Image | None = None
+    """Image with configurator, which judges; default: serving-configurator:VERSION."""
+    cache: HostPath | None = None
+    """Folder of the host for compiled kernels and downloads, mounted as the cache of the
+    container's user; without it every start compiles anew."""
+    shared_memory_gib: Count = 32
+    """Size of /dev/shm, over which the ranks of one host exchange data."""
+
+
 class Deviation(StrictModel):
     """One place where this profile differs from the recipe it follows, and why."""
 
@@ -303,6 +334,8 @@ class Profile(StrictModel):
     """What may be asked of the server to prove its state."""
     startup: Startup = Startup()
     """How long a start may take."""
+    container: Container = Container()
+    """What the targets that run in containers need."""
     claims: list[Text] = []
     """Published figures this deployment refers to, by the id they have in a kernel entry."""
     deviations: list[Deviation] = []

@@ -1,0 +1,74 @@
+"""What the targets have in common: templates, the profile and the probe beside a launch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from configurator import __version__
+from configurator.deployment import Deployment
+from configurator.inengine.bundle import COLLECTOR, COLLECTOR_MARK, DIRECTORY, bundle_files
+from configurator.render.files import MARK, PROBE, RenderedFile, fingerprint
+from configurator.render.quoting import quote
+from configurator.source import dump
+
+if TYPE_CHECKING:
+    import jinja2
+
+_OWNER = "configurator"
+# Stands in the metadata of the probe, of every version.
+
+
+def templates() -> jinja2.Environment:
+    """The templates, with `quote` for words of bash."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters["quote"] = quote
+    return environment
+
+
+def profile_file(deployment: Deployment) -> RenderedFile:
+    """The whole profile in one layer, for the self-check beside the launch."""
+    data = {key: value for key, value in deployment.layers.data.items() if key != "extends"}
+    head = f"# {heading(deployment)}: the profile with everything it extends merged.\n"
+    return RenderedFile("profile.yaml", head + dump(data))
+
+
+def heading(deployment: Deployment) -> str:
+    """What the first lines of every file say: by whom, of which version, of which launch."""
+    return f"{MARK} {__version__}, launch {fingerprint(deployment)}"
+
+
+def probe_files() -> list[RenderedFile]:
+    """The in-engine probe, which is no template: it runs as it is."""
+    return [
+        RenderedFile(f"{PROBE}/{name}", text, mark=_mark(name))
+        for name, text in bundle_files().items()
+    ]
+
+
+def _mark(name: str) -> str:
+    """What a file of the bundle holds near its head, of every version."""
+    if not name.endswith(".py"):
+        return _OWNER
+    return COLLECTOR_MARK if name.startswith(f"{COLLECTOR}/") else DIRECTORY
+
+
+def checkpoints_of(deployment: Deployment) -> list[str]:
+    """Paths that must exist on the host; what is not absolute is a name of a repository."""
+    paths = [deployment.profile.model.path, *(m.draft_path for m in deployment.mechanisms.values())]
+    return list(dict.fromkeys(path for path in paths if path and path.startswith("/")))
+
+
+def requirements_of(deployment: Deployment) -> list[str]:
+    """What the hosts must have where one replica spans several of them."""
+    multi = deployment.hardware.multi_host
+    return list(multi.requires) if deployment.hosts_per_replica > 1 and multi else []

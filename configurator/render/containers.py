@@ -1,0 +1,142 @@
+"""What the targets that run the engine in a container have in common.
+
+In the container lie, read-only in `HOME`: the entry script, the profile, the probe. Written in
+`RUN`: the log, the reports, and whether this start is proven (`STATE`). The checker, which has
+configurator, shares `RUN` with the engine, collects over HTTP and judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from configurator import __version__
+from configurator.deployment import Deployment, HostPlaceholder
+from configurator.errors import ConfiguratorError
+from configurator.render.common import checkpoints_of, heading, templates
+from configurator.render.files import MARK, PROBE, REPORTS, RenderedFile
+from configurator.render.launches import (
+    EngineLaunch,
+    Folders,
+    Secret,
+    address_text,
+    launches,
+    secrets_of,
+)
+from configurator.schema.profile import SecretRef
+
+HOME = "/configurator"
+"""What the rendering brings along, in the container."""
+RUN = "/var/configurator"
+"""What a start leaves, in the container."""
+STATE = f"{RUN}/state"
+"""`start` names the start of the engine; `proven` holds the same name once that is proven."""
+FOLDERS = Folders(probe=f"{HOME}/{PROBE}", reports=f"{RUN}/{REPORTS}")
+KEYS = "CONFIGURATOR_KEYS"
+LOG = "CONFIGURATOR_LOG"
+KEY_SHOWN = "<key>"
+"""Stands where the entry script puts a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder of the host in the container."""
+
+    source: str
+    target: str
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contained:
+    """One launch as a container is given it."""
+
+    launch: EngineLaunch
+    command: tuple[str, ...]
+    """The entry script and the engine's words; keys are `KEY_SHOWN`, addresses as asked."""
+    env: dict[str, str]
+    """The declared variables and those of the entry script."""
+    keys: tuple[Secret, ...]
+    """The keys that the container must have in the variable `key_variable`."""
+
+
+def contained(
+    deployment: Deployment, address: Callable[[HostPlaceholder], str]
+) -> Iterator[Contained]:
+    """Every launch of the deployment for a container.
+
+    Args:
+        deployment: what is launched.
+        address: the name of another host where these containers run.
+    """
+    secrets = {(s.reference.file, s.reference.env): s for s in secrets_of(deployment)}
+    for launch in launches(deployment, FOLDERS):
+        words: list[str] = []
+        keys: dict[int, Secret] = {}
+        for place, word in enumerate(launch.argv):
+            if isinstance(word, SecretRef):
+                keys[place] = secrets[word.file, word.env]
+                words.append(KEY_SHOWN)
+            elif isinstance(word, HostPlaceholder):
+                words.append(address_text(word, address(word)))
+            else:
+                words.append(word)
+        env = dict(launch.declared)
+        env[LOG] = f"{RUN}/log/{launch.name}.log"
+        if keys:
+            places = (f"{place}=env:{key_variable(key)}" for place, key in keys.items())
+            env[KEYS] = " ".join(places)
+        command = ("bash", f"{HOME}/entry.sh", *words)
+        yield Contained(launch, command, env, tuple(dict.fromkeys(keys.values())))
+
+
+def key_variable(secret: Secret) -> str:
+    """The variable that brings a key into a container; the entry script takes it away."""
+    return f"CONFIGURATOR_{secret.name.upper().replace('-', '_')}"
+
+
+def entry_file(deployment: Deployment) -> RenderedFile:
+    """The script that every container and unit starts the engine with."""
+    template = templates().get_template("entry.sh.j2")
+    text = template.render(mark=MARK, version=__version__, heading=heading(deployment))
+    return RenderedFile("entry.sh", text, executable=True)
+
+
+def image_of(deployment: Deployment) -> str:
+    """The engine's image.
+
+    Raises:
+        ConfiguratorError: RND004, no image is known.
+    """
+    image = deployment.profile.container.image or deployment.engine.image
+    if image is None:
+        raise ConfiguratorError.single(
+            "RND004", f"no container image is known for engine build {deployment.engine.name}",
+            "set container.image to an image by digest: registry/name@sha256:DIGEST",
+            deployment.locate(("engine",)),
+        )  # fmt: skip
+    return image
+
+
+def checker_of(deployment: Deployment) -> str:
+    """The image that has configurator."""
+    return deployment.profile.container.checker or f"serving-configurator:{__version__}"
+
+
+def mounts_of(deployment: Deployment) -> list[Mount]:
+    """The checkpoints, read-only where they are on the host, and the cache."""
+    found = [Mount(path, path, True) for path in checkpoints_of(deployment)]
+    cache = deployment.profile.container.cache
+    return [*found, Mount(cache, "/root/.cache", False)] if cache else found
+
+
+def devices_of(deployment: Deployment) -> list[str]:
+    """Devices besides the GPUs: the fabric, where one replica spans several hosts."""
+    multi = deployment.hardware.multi_host
+    return list(multi.devices) if multi and deployment.hosts_per_replica > 1 else []
+
+
+def needs_imex(deployment: Deployment) -> bool:
+    """The GPUs of one replica share memory over hosts, for which a container needs a channel."""
+    multi = deployment.hardware.multi_host
+    return bool(multi and multi.imex and deployment.hosts_per_replica > 1)

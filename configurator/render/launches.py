@@ -1,0 +1,136 @@
+"""What every target starts: one launch a process, the same words and variables everywhere.
+
+A target may write them in its own way and add what belongs to it; what the engine receives in the
+end is this. Where the files of a launch lie is the target's own: it comes in as `Folders`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from configurator.deployment import Deployment, HostPlaceholder, Process, Word
+from configurator.render.instrument import ALLOWED, SEARCH, joined, probe_variables
+from configurator.schema.profile import SecretRef
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where the launch finds and leaves files, as the engine's process sees them."""
+
+    probe: str
+    """The bundle of the in-engine probe."""
+    reports: str
+    """The reports; every replica has a folder of its own in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret among the words of a launch."""
+
+    name: str
+    """`secret-1`: the same in every process of the deployment that is given this secret."""
+    reference: SecretRef
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLaunch:
+    """One process with everything that it receives."""
+
+    process: Process
+    argv: tuple[Word, ...]
+    env: tuple[tuple[str, str], ...]
+    """What the engine has in the end, unless the place where it runs has more."""
+    declared: tuple[tuple[str, str], ...]
+    """The same without what `entry.sh` joins with what an image has: PYTHONPATH and
+    SGLANG_PLUGINS are the profile's alone here."""
+
+    @property
+    def name(self) -> str:
+        """`replica0-host0`, or `router`; the host counts within the replica, as ranks do."""
+        if self.process.role == "router":
+            return "router"
+        return f"replica{self.process.replica}-host{self.process.rank}"
+
+
+def launches(deployment: Deployment, folders: Folders) -> tuple[EngineLaunch, ...]:
+    """One launch for every engine process, and the router last."""
+    return tuple(_launch(deployment, process, folders) for process in deployment.processes)
+
+
+def _launch(deployment: Deployment, process: Process, folders: Folders) -> EngineLaunch:
+    held = dict(process.env)
+    asked: dict[str, str] = {}
+    if process.role == "engine":
+        reports = f"{folders.reports}/replica-{process.replica}"
+        asked = probe_variables(deployment, folders.probe, reports)
+    apart = (SEARCH, ALLOWED)
+    declared = {**held, **{name: text for name, text in asked.items() if name not in apart}}
+    env = dict(declared)
+    for name in apart:
+        text = joined(name, asked[name], held.get(name)) if name in asked else None
+        if text is not None:
+            env[name] = text
+    return EngineLaunch(process, process.argv, tuple(env.items()), tuple(declared.items()))
+
+
+def secrets_of(deployment: Deployment) -> tuple[Secret, ...]:
+    """Every secret of the deployment once, in the order of the words."""
+    found: dict[tuple[str | None, str | None], SecretRef] = {}
+    for process in deployment.processes:
+        for word in process.argv:
+            if isinstance(word, SecretRef):
+                found.setdefault((word.file, word.env), word)
+    return tuple(Secret(f"secret-{n}", ref) for n, ref in enumerate(found.values(), 1))
+
+
+def address_variable(word: HostPlaceholder) -> str:
+    """The variable with the address of a host, where the target has no name for the host."""
+    return f"REPLICA{word.replica}_HOST{word.host}_ADDR"
+
+
+def address_text(word: HostPlaceholder, address: str) -> str:
+    """The word, once the address of the host is known or named."""
+    scheme = f"{word.scheme}://" if word.scheme else ""
+    port = f":{word.port}" if word.port else ""
+    return f"{scheme}{address}{port}"
+
+
+def addresses_of(process: Process) -> Iterator[HostPlaceholder]:
+    """One placeholder for each host that the process must know."""
+    seen = set()
+    for word in process.argv:
+        if isinstance(word, HostPlaceholder) and (word.replica, word.host) not in seen:
+            seen.add((word.replica, word.host))
+            yield word
+
+
+def listing(deployment: Deployment, folders: Folders) -> str:
+    """The launches for programs, as `render --print json`; documented in docs/json.md."""
+    return json.dumps([_listed(one) for one in launches(deployment, folders)], indent=2) + "\n"
+
+
+def _listed(launch: EngineLaunch) -> dict[str, Any]:
+    process = launch.process
+    return {
+        "role": process.role,
+        "host": process.host,
+        "rank": process.rank,
+        "replica": process.replica,
+        "gpus": list(process.gpus),
+        "port": process.port,
+        "argv": [_word(word) for word in launch.argv],
+        "env": dict(launch.env),
+    }
+
+
+def _word(word: Word) -> Any:
+    if isinstance(word, SecretRef):
+        return {"secret": word.model_dump(exclude_none=True)}
+    if isinstance(word, HostPlaceholder):
+        said = {"replica": word.replica, "host": word.host}
+        text = address_text(word, "{address}")
+        return {"address": said, "text": text}
+    return word

@@ -1,0 +1,65 @@
+"""Rendered folders that are no longer what the profile renders to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stand_in import LIBRARY
+
+from configurator.cli import run
+from configurator.render import TARGETS, drift, write
+from configurator.resolve import resolve
+
+NAME = "muse-spark-open-gb300x8"
+FILES = TARGETS["bash"](resolve(*LIBRARY.profile(NAME), LIBRARY))
+
+
+def said(folder: Path) -> list[str]:
+    return [str(one) for one in drift(FILES, folder)]
+
+
+def test_a_fresh_folder_has_none(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    assert said(tmp_path) == []
+    assert run(["render", NAME, "--check", str(tmp_path)]) == 0
+
+
+def test_every_kind_is_named_with_its_line(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    router = tmp_path / "router.sh"
+    lines = router.read_text().splitlines(keepends=True)
+    lines[3] = lines[3].rstrip("\n") + " --policy random\n"
+    router.write_text("".join(lines))
+    (tmp_path / "START.md").unlink()
+    old = tmp_path / "replica2-host0.sh"
+    old.write_text((tmp_path / "replica0-host0.sh").read_text())
+    (tmp_path / "notes.txt").write_text("mine\n")
+    assert said(tmp_path) == [
+        "router.sh is changed from line 4",
+        "START.md is missing",
+        "replica2-host0.sh is left over",
+    ]
+
+
+def test_a_file_that_ends_early_differs_where_it_ends(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    script = tmp_path / "router.sh"
+    lines = script.read_text().splitlines(keepends=True)
+    script.write_text("".join(lines[:-1]))
+    assert said(tmp_path) == [f"router.sh is changed from line {len(lines)}"]
+
+
+def test_bytes_that_are_no_text_are_drift_too(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    (tmp_path / "router.sh").write_bytes(b"\xff\xfe")
+    assert said(tmp_path) == ["router.sh is changed from line 1"]
+
+
+def test_drift_ends_with_exit_code_1_and_writes_nothing(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    (tmp_path / "profile.yaml").write_text("x\n")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert run(["render", NAME, "--check", str(tmp_path)]) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert (tmp_path / "profile.yaml").read_text() == "x\n"
+    assert run(["render", NAME, "--check", str(tmp_path / "none")]) == 2
