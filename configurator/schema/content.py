@@ -242,7 +242,7 @@ class Engine(Entry):
     base: EngineBase = EngineBase()
     """Where it branched off."""
     image: Text | None = None
-    """Container image by digest, where one is public."""
+    """Container image, by digest where one is public."""
     adds: Changes = Changes()
     """Names this build has beyond its base."""
     removes: Changes = Changes()
