@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Report,
         Trace,
     )
+    from configurator.evidence.serverlog import last_words
     from configurator.launch import Launch, LaunchEnv, LaunchWord
     from configurator.probes import (
         Check,
@@ -115,6 +116,7 @@ _HOME = {
     "not_applicable": "verdicts",
     "absent_drafts": "probes",
     "because": "probes",
+    "last_words": "evidence.serverlog",
     "on_ranks": "probes",
     "probe": "probes",
     "why_no_report": "probes",
@@ -174,6 +176,7 @@ __all__ = [
     "draft_counts",
     "inconclusive",
     "is_secret",
+    "last_words",
     "launch_rule",
     "load_catalogue",
     "not_applicable",

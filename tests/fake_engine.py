@@ -26,7 +26,9 @@ if words[0].endswith("make_models.py"):
 sys.path.insert(0, "{root}")
 from configurator.demo.server import RecordedServer, recording, _handler
 from http.server import ThreadingHTTPServer
-print("server_args=ServerArgs()\nLoad weight begin. avail mem=1 GB", flush=True)
+stamp = "[2026-11-30 05:22:50]"
+print(f"{{stamp}} server_args=ServerArgs()", flush=True)
+print(f"{{stamp}} Load weight begin. avail mem=1 GB", flush=True)
 mode = os.environ["CONFIGURATOR_SABOTAGE"]
 if mode == "dies":
     print("Traceback (most recent call last):\nRuntimeError: the weights are broken", flush=True)
@@ -47,8 +49,8 @@ port = int(words[words.index("--port") + 1])
 try:
     server = ThreadingHTTPServer(("127.0.0.1", port), _handler(recorded))
 except OSError:
-    print(f"[Errno 98] error while attempting to bind on address ('127.0.0.1', {{port}}): "
-          "address already in use", flush=True)
+    print(f"{{stamp}} ERROR:    [Errno 98] error while attempting to bind on address "
+          f"('127.0.0.1', {{port}}): address already in use", flush=True)
     sys.exit(1)
 server.serve_forever()
 """

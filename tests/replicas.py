@@ -30,7 +30,22 @@ def said(outcome: Outcome) -> tuple[str, str | None]:
 
 
 def log(*texts: str) -> tuple[LogLine, ...]:
-    """The lines of a log."""
+    """The lines of a log: messages get the engine's prefix, lines that have one stay as they are.
+
+    Indented lines are the code of a traceback, which has no prefix.
+    """
+    return raw_log(
+        *(
+            text
+            if LogLine(0, text).message or text.startswith(" ")
+            else f"[2026-11-30 09:00:00] {text}"
+            for text in texts
+        )
+    )
+
+
+def raw_log(*texts: str) -> tuple[LogLine, ...]:
+    """The lines of a log, character by character."""
     return tuple(LogLine(number, text) for number, text in enumerate(texts, 1))
 
 

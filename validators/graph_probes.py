@@ -252,17 +252,15 @@ def _of_lines(
 
 def _decode_lines(replica: Replica) -> Iterator[_Line]:
     """Decode lines of the log: the running requests, and whether a graph was replayed."""
-    for line in replica.log or ():
-        found = _DECODE.search(line.text)
-        if found:
-            graph = found[2].lower() == "true"
-            text = f"{found[1]} requests, graph: {graph}"
-            locator = f"server.log:{line.number}"
-            yield (
-                Observation("log", "decode batch", text, Rung.EXECUTED, locator),
-                int(found[1]),
-                graph,
-            )
+    for line, found in replica.said(_DECODE):
+        graph = found[2].lower() == "true"
+        text = f"{found[1]} requests, graph: {graph}"
+        locator = f"server.log:{line.number}"
+        yield (
+            Observation("log", "decode batch", text, Rung.EXECUTED, locator),
+            int(found[1]),
+            graph,
+        )
 
 
 def _disabled(replica: Replica) -> Observation | None:
@@ -361,7 +359,7 @@ def _captured(replica: Replica) -> Iterator[tuple[Observation, list[int]]]:
                 Observation("server_info", "captured sizes", sizes, Rung.CAPTURED, pointer),
                 [int(size) for size in sizes],
             )
-    lines = [(line, found) for line in replica.log or () for found in _CAPTURE.finditer(line.text)]
+    lines = list(replica.said(_CAPTURE, while_starting=True))
     ended = {found[1].lower() for _, found in lines if found[2].lower() == "end"}
     for line, found in lines:
         kind = found[1].lower()
@@ -376,8 +374,7 @@ def _eager_draft(replica: Replica) -> str:
     """Says so when the draft decodes with graphs but extends without."""
     parts = {
         found[1].lower()
-        for line in replica.log or ()
-        for found in _CAPTURE.finditer(line.text)
+        for _, found in replica.said(_CAPTURE, while_starting=True)
         if found[2].lower() == "begin"
     }
     if "draft decode" in parts and "draft extend" not in parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +27,7 @@ from configurator import (
 )
 
 _DECODING = ("DECODE", "TARGET_VERIFY")
-_SILENT_LOG = "Online FP8 quantization enabled for lm_head"
+_SILENT_LOG = re.compile(r"Online FP8 quantization enabled for lm_head")
 _GIVE_REPORT = "run with the in-engine report (evidence.instrument: standard), or record a trace"
 
 
@@ -205,16 +206,15 @@ def _head_observations(replica: Replica) -> Iterator[tuple[Observation, bool | N
                 good_kernel,
                 text,
             )
-    for line in replica.log or ():
-        if _SILENT_LOG in line.text:
-            yield (
-                Observation(
-                    "log", "claim about lm_head", line.text.strip(), Rung.REQUESTED,
-                    f"server.log:{line.number}",
-                ),
-                None,
-                "",
-            )  # fmt: skip
+    for line, _ in replica.said(_SILENT_LOG, while_starting=True):
+        yield (
+            Observation(
+                "log", "claim about lm_head", line.text.strip(), Rung.REQUESTED,
+                f"server.log:{line.number}",
+            ),
+            None,
+            "",
+        )  # fmt: skip
 
 
 def _kernel_is_fp8(name: str) -> bool | None:

@@ -127,16 +127,14 @@ def gpu_memory_whole(check: Check) -> Outcome:
             return proven(Rung.RESOLVED, f"{gpu.product} has {told:.1f} GiB", seen)
         text = f"{gpu.product} has {told:.1f} GiB, and 119.7 are built in"
         return inconclusive(Rung.RESOLVED, text, seen, remedy=_CAP)
-    for line in check.replica.log or ():
-        found = _AVAILABLE.search(line.text)
-        if found:
-            seen = Observation(
-                "log", "available", f"{found[1]} GB", Rung.BUILT, f"server.log:{line.number}"
-            )
-            text = f"{found[1]} GB were available before the weights"
-            if float(found[1]) > _CAPPED_GIB:
-                return proven(Rung.BUILT, f"{text}: no cap of 62 GB", seen)
-            return inconclusive(Rung.BUILT, text, seen, remedy=_CAP)
+    for line, found in check.replica.said(_AVAILABLE, while_starting=True):
+        seen = Observation(
+            "log", "available", f"{found[1]} GB", Rung.BUILT, f"server.log:{line.number}"
+        )
+        text = f"{found[1]} GB were available before the weights"
+        if float(found[1]) > _CAPPED_GIB:
+            return proven(Rung.BUILT, f"{text}: no cap of 62 GB", seen)
+        return inconclusive(Rung.BUILT, text, seen, remedy=_CAP)
     text = f"{gpu.product}: nvidia-smi does not tell its memory"
     return inconclusive(None, text, remedy="keep the server's log from its start")
 

@@ -161,9 +161,8 @@ def no_undeclared_environment(check: Check) -> Outcome:
 def _called_unknown(replica: Replica) -> Iterator[Observation]:
     """Variables that the engine's own log calls unknown, each once."""
     told: set[str] = set()
-    for line in replica.log or ():
-        found = _UNKNOWN.search(line.text)
-        if found and found[1] not in told:
+    for line, found in replica.said(_UNKNOWN):
+        if found[1] not in told:
             told.add(found[1])
             locator = f"server.log:{line.number}"
             yield Observation("log", found[1], "ignored by the engine", Rung.RESOLVED, locator)

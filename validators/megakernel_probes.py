@@ -12,6 +12,7 @@ from configurator import (
     Replica,
     Rung,
     inconclusive,
+    last_words,
     on_ranks,
     probe,
     proven,
@@ -23,8 +24,8 @@ _RUNS = re.compile(r"NVIDIA megakernel: .*runs the decode graphs of batch sizes 
                    r" \((\d+) of (\d+)\)")  # fmt: skip
 _NOTHING = re.compile(r"NVIDIA megakernel: .*no step and no draft sampler")
 _OWN_FORWARD = re.compile(r"NVIDIA megakernel: .*keeps its own forward")
-_REFUSED = re.compile(r"--enable-nvidia-megakernel cannot run this setup|"
-                      r"none of the \d+ captured decode graphs")  # fmt: skip
+_REFUSED = re.compile(r"\w+Error: (--enable-nvidia-megakernel(?: cannot run this setup"
+                      r"|: none of the \d+ captured decode graphs))")  # fmt: skip
 _ASKED = re.compile(r"--enable-nvidia-megakernel: .* on sm_")
 
 
@@ -54,9 +55,9 @@ def nvidia_megakernel(check: Check) -> Outcome:
             ("runs", _RUNS, Rung.CAPTURED),
             ("draft keeps its own forward", _OWN_FORWARD, Rung.BUILT),
             ("covers nothing", _NOTHING, Rung.BUILT),
-            ("refused", _REFUSED, Rung.BUILT),
         )
     }
+    found["refused"] = list(_refusals(replica))
     everything = [seen for lines in found.values() for seen in lines]
     if found["refused"]:
         text = f"the engine refuses it: {_reasons(replica)}"
@@ -196,19 +197,25 @@ def _covered(
 def _lines(
     replica: Replica, shape: re.Pattern[str], name: str, rung: Rung
 ) -> Iterator[Observation]:
-    for line in replica.log or ():
-        found = shape.search(line.text)
-        if found:
-            # Kept from the match on: time stamps and rank prefixes differ between builds.
-            excerpt = line.text[found.start() :].strip()[:400]
-            yield Observation("log", name, excerpt, rung, f"server.log:{line.number}", excerpt)
+    for line, _ in replica.said(shape, while_starting=True):
+        excerpt = line.message.strip()[:400]
+        yield Observation("log", name, excerpt, rung, f"server.log:{line.number}", excerpt)
+
+
+def _refusals(replica: Replica) -> Iterator[Observation]:
+    """The error with which the engine ended, where it is the megakernel's refusal."""
+    for line in last_words(replica.log):
+        if found := _REFUSED.match(line.text):
+            excerpt = line.text[found.start(1) :].strip()[:400]
+            locator = f"server.log:{line.number}"
+            yield Observation("log", "refused", excerpt, Rung.BUILT, locator, excerpt)
 
 
 def _reasons(replica: Replica) -> str:
     """The refusal, with the list of reasons that follows it."""
-    lines = list(replica.log or ())
+    lines = last_words(replica.log)
     for at, line in enumerate(lines):
-        found = _REFUSED.search(line.text)
+        found = _REFUSED.match(line.text)
         if found is None:
             continue
         reasons = []
@@ -216,5 +223,5 @@ def _reasons(replica: Replica) -> str:
             if not following.text.lstrip().startswith("- "):
                 break
             reasons.append(following.text.strip().removeprefix("- "))
-        return "; ".join(reasons) or line.text[found.start() :].strip()
+        return "; ".join(reasons) or line.text[found.start(1) :].strip()
     return ""

@@ -42,7 +42,7 @@ _LINES = (
 """Log lines that show a runner, and how high they reach."""
 _CHOSEN = re.compile(r"Using '([^']+)' \w+ MoE backend out of potential backends")
 """vLLM names its choice in quotes, and then every candidate: only the quoted word counts."""
-_OVERRIDDEN = re.compile(r"enabling (\w+?)(_kernels?)? MOE kernel", re.I)
+_OVERRIDDEN = re.compile(r"Detected .*?\benabling (\w+?)(_kernels?)? MOE kernel", re.I)
 _REMEDY = (
     "check which expert layers the checkpoint quantizes: unquantized ones fall back to triton "
     "without a word"
@@ -299,30 +299,26 @@ def _traced(replica: Replica) -> Iterator[_Fact]:
 
 def _overridden(replica: Replica, wish: str) -> Observation | None:
     """The line in which the engine says that it takes another runner by itself."""
-    for line in replica.log or ():
-        found = _OVERRIDDEN.search(line.text)
-        if found and wish not in (found[1].lower(), f"{found[1]}_kernel".lower()):
+    for line, found in replica.said(_OVERRIDDEN, while_starting=True):
+        if wish not in (found[1].lower(), f"{found[1]}_kernel".lower()):
             locator = f"server.log:{line.number}"
             return Observation("log", "MoE runner", found[0], Rung.RESOLVED, locator)
     return None
 
 
 def _logged(replica: Replica) -> Iterator[_Fact]:
-    for line in replica.log or ():
-        chosen = _CHOSEN.search(line.text)
-        if chosen:
-            text, runner = f"the log says {chosen[0][:50]!r}", chosen[1].lower()
-            locator = f"server.log:{line.number}"
-            yield Observation("log", "MoE runner", runner, Rung.BUILT, locator), runner, text
-            break
+    for line, chosen in replica.said(_CHOSEN, while_starting=True):
+        text, runner = f"the log says {chosen[0][:50]!r}", chosen[1].lower()
+        locator = f"server.log:{line.number}"
+        yield Observation("log", "MoE runner", runner, Rung.BUILT, locator), runner, text
+        break
     for runner, rung, shape in _LINES:
-        for line in replica.log or ():
-            found = shape.search(line.text)
-            if found:
-                text = f"the log says {found[0]!r}"
-                locator = f"server.log:{line.number}"
-                yield Observation("log", "MoE runner", runner, rung, locator), runner, text
-                break
+        # What ran may be told by the first request; what was prepared may not.
+        for line, found in replica.said(shape, while_starting=rung is Rung.BUILT):
+            text = f"the log says {found[0]!r}"
+            locator = f"server.log:{line.number}"
+            yield Observation("log", "MoE runner", runner, rung, locator), runner, text
+            break
 
 
 def _conflicts(facts: list[_Fact], echo: Observation | None) -> Iterator[str]:

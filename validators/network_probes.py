@@ -17,8 +17,8 @@ from configurator import (
 )
 
 _RACK = re.compile(r"\bGB[23]00\b")
-_MNNVL = re.compile(r"\bMNNVL (\d)\b(?:.*?\bcliqueSize (\d+))?")
-_CHANNEL = re.compile(r"Channel .*\[send\] via (NET/\S+|P2P/MNNVL)")
+_MNNVL = re.compile(r"NCCL INFO (?:.*? )?(MNNVL (\d)\b(?:.*?\bcliqueSize \d+)?)")
+_CHANNEL = re.compile(r"NCCL INFO Channel .*\[send\] via (NET/\S+|P2P/MNNVL)")
 _OFF = "NCCL_MNNVL_ENABLE"
 
 
@@ -44,11 +44,11 @@ def nvlink_fabric(check: Check) -> Outcome:
     good: list[Observation] = []
     bad: list[Observation] = []
     for line in check.replica.log or ():
-        state, channel = _MNNVL.search(line.text), _CHANNEL.search(line.text)
+        state, channel = _MNNVL.match(line.message), _CHANNEL.match(line.message)
         locator = f"server.log:{line.number}"
         if state:
-            on = state[1] != "0"
-            value = state[0] if on else f"MNNVL {state[1]}"
+            on = state[2] != "0"
+            value = state[1] if on else f"MNNVL {state[2]}"
             (good if on else bad).append(
                 Observation("log", "NCCL", value, Rung.BUILT, locator, line.text[:200])
             )

@@ -21,7 +21,10 @@ from configurator import (
     refuted,
 )
 
-_KV_LINE = re.compile(r"KV [Cc]ache (?:is )?allocated\.? dtype: (?:torch\.)?(\w+)")
+_KV_LINE = re.compile(
+    r"(?:Post-capture KV sizing: |(?:Full|SWA) )?KV [Cc]ache (?:is )?allocated\.? "
+    r"dtype: (?:torch\.)?(\w+)"
+)
 _FP8_GEMM = re.compile(r"qqtst|e4m3|float_e4m3|fp8", re.IGNORECASE)
 _GEMM = re.compile(r"gemm|nvjet|cutlass|scaled_mm|matmul", re.IGNORECASE)
 _NOT_LINEAR = re.compile(r"quant|moe|attention|cache", re.IGNORECASE)
@@ -205,11 +208,9 @@ def _kv_caches(replica: Replica) -> Iterator[Observation]:
             yield Observation(
                 "report", "KV pool dtype", dtype, Rung.BUILT, report.file, rank=report.rank
             )
-    for line in replica.log or ():
-        found = _KV_LINE.search(line.text)
-        if found:
-            locator = f"server.log:{line.number}"
-            yield Observation("log", "KV cache dtype", found[1], Rung.BUILT, locator)
+    for line, found in replica.said(_KV_LINE, while_starting=True):
+        locator = f"server.log:{line.number}"
+        yield Observation("log", "KV cache dtype", found[1], Rung.BUILT, locator)
 
 
 @probe("fp8-weights", proof_rung="built")

@@ -22,7 +22,7 @@ from configurator import (
 
 _OF_A_MODEL = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "DFLASH", "DSPARK", "FROZEN_KV_MTP")
 """Algorithms whose drafts come from a model."""
-_SKIPPED = re.compile(r"(\S+) not found in params_dict, skip")
+_SKIPPED = re.compile(r"(?:Parameter |Audio param )?(\S+) not found in params_dict, skip")
 
 
 def _info(check: Check) -> dict[str, Any]:
@@ -194,8 +194,6 @@ def _of_reports(check: Check) -> Outcome:
 
 def _skipped(check: Check) -> list[str]:
     """The first weight that the loader passed over: the draft starts without it all the same."""
-    for line in check.replica.log or ():
-        found = _SKIPPED.search(line.text)
-        if found:
-            return [f"server.log:{line.number} says that {found[1]} was not loaded"]
+    for line, found in check.replica.said(_SKIPPED, while_starting=True):
+        return [f"server.log:{line.number} says that {found[1]} was not loaded"]
     return []

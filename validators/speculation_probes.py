@@ -42,7 +42,7 @@ _DRAFTING = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "DFLASH", "DSPARK", "FROZ
 _WITHOUT_MTP = ("gemma", "gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3")
 """Model types that have no prediction layer of their own that could draft."""
 _ACCEPT_LEN = re.compile(r"Decode batch.*accept len: ([\d.]+)(?:, accept rate: ([\d.]+))?")
-_SKIPPED = re.compile(r"(\S+) not found in params_dict, skip")
+_SKIPPED = re.compile(r"(?:Parameter |Audio param )?(\S+) not found in params_dict, skip")
 
 
 def _observed(counts: list[DraftCount]) -> list[Observation]:
@@ -260,10 +260,8 @@ _USELESS = (
 
 def _skipped(replica: Replica) -> str:
     """A weight that the loader passed over: a draft without weights starts all the same."""
-    for line in replica.log or ():
-        found = _SKIPPED.search(line.text)
-        if found:
-            return f"; server.log:{line.number} says that {found[1]} was not loaded"
+    for line, found in replica.said(_SKIPPED, while_starting=True):
+        return f"; server.log:{line.number} says that {found[1]} was not loaded"
     return ""
 
 
@@ -348,12 +346,11 @@ def _spread(replica: Replica, counts: list[DraftCount]) -> str:
 
 
 def _log_lengths(replica: Replica) -> list[tuple[int, float]]:
-    lines = ((line.number, _ACCEPT_LEN.search(line.text)) for line in replica.log or ())
     return [
-        (number, float(found[1]))
-        for number, found in lines
+        (line.number, float(found[1]))
+        for line, found in replica.said(_ACCEPT_LEN)
         # A length of 1 with drafts accepted is a figure of an earlier interval.
-        if found and not (float(found[1]) == 1 and float(found[2] or 0) > 0.05)
+        if not (float(found[1]) == 1 and float(found[2] or 0) > 0.05)
     ]
 
 

@@ -6,10 +6,13 @@ from a few literals.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from configurator.evidence.host import Host
+from configurator.evidence.logline import READY, taken_apart
 
 Json = Any
 
@@ -52,10 +55,24 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of the server's log."""
+    """A line of the server's log.
+
+    Facts are read from the beginning of `message`, never from somewhere in `text`, which may hold
+    what a person sent.
+    """
 
     number: int
     text: str
+    message: str = field(init=False, repr=False, compare=False)
+    """What follows the engine's prefix; empty: the line is the rest of another, or not known."""
+    ranks: dict[str, int] = field(init=False, repr=False, compare=False)
+    """Ranks that the prefix names: dp, pp, tp, ep."""
+
+    def __post_init__(self) -> None:
+        """Take the line apart, once."""
+        message, ranks = taken_apart(self.text)
+        object.__setattr__(self, "message", message)
+        object.__setattr__(self, "ranks", ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +342,23 @@ class Replica:
         info = self.server_info or self.server_info_startup or {}
         version = info.get("version")
         return version if isinstance(version, str) else None
+
+    def said(
+        self, shape: re.Pattern[str], *, while_starting: bool = False
+    ) -> Iterator[tuple[LogLine, re.Match[str]]]:
+        """The lines of the log whose message begins as `shape` says.
+
+        Args:
+            shape: matched at the beginning of the message.
+            while_starting: only lines before the server was ready, where that is logged: what was
+                built was built then, and nobody had sent anything yet.
+        """
+        for line in self.log or ():
+            if while_starting and line.message.startswith(READY):
+                return
+            found = shape.match(line.message)
+            if found is not None:
+                yield line, found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from configurator.evidence.logline import MOST_CHARACTERS, READY, START
 from configurator.evidence.model import LogLine, ServerState
 
-_READY = "fired up and ready to roll"
-_PHASES = (
-    ("Init torch distributed begin", "initializing distributed"),
-    ("Load weight begin", "loading weights"),
-    ("Load weight end", "allocating memory"),
-    ("KV Cache is allocated", "allocating memory"),
-    ("CUDA graph begin", "capturing CUDA graphs"),
-    ("cpu graph begin", "capturing graphs"),
-    ("Running FlashInfer autotune", "FlashInfer autotune"),
-    ("Entering DeepGEMM JIT Pre-Compile", "DeepGEMM pre-compile"),
-    ("DeepGEMM warmup", "DeepGEMM pre-compile"),
-    ("Uvicorn running", "warming up"),
-    (_READY, "serving"),
+_BEGUN = re.compile(r"Init (?:torch distributed|parallel) begin")
+_PHASES = tuple(
+    (re.compile(shape), phase)
+    for shape, phase in (
+        (_BEGUN.pattern, "initializing distributed"),
+        (r"Load weight begin", "loading weights"),
+        (r"Load weight end", "allocating memory"),
+        (r"(?:\w[\w -]{0,60} )?KV Cache is allocated", "allocating memory"),
+        (r"Capture [\w -]{0,60}?CUDA graph begin", "capturing CUDA graphs"),
+        (r"(?i:Capture [\w -]{0,60}?CPU graph begin)", "capturing graphs"),
+        (r"Running FlashInfer autotune", "FlashInfer autotune"),
+        (r"Entering DeepGEMM JIT Pre-Compile", "DeepGEMM pre-compile"),
+        (r"(?:PP-parallel )?DeepGEMM warmup", "DeepGEMM pre-compile"),
+        (r"Uvicorn running", "warming up"),
+        (re.escape(READY), "serving"),
+    )
 )
 _WAITING = {
     "FlashInfer autotune": "alive: a first start tunes for minutes and caches the result; wait "
@@ -75,7 +78,7 @@ _CAUSES = (
 _MET = "Init torch distributed ends"
 _APART = (
     (
-        re.compile(r"connect \[?127\.0\.0\.1\]?(?::\d+)?:? Connection refused"),
+        re.compile(r"(?:\w+: )?connect \[?127\.0\.0\.1\]?(?::\d+)?:? Connection refused"),
         next(text for pattern, text in _CAUSES if "127" in pattern.pattern),
     ),
     (
@@ -87,7 +90,9 @@ _APART = (
 """Lines after which ranks of several hosts that do not find each other say nothing more."""
 # A stop by SIGTERM (-15) is somebody's wish; every other end of a rank is a death.
 _FATAL = re.compile(
-    r"hit an exception|crashed with exit code (?!-15\b|0\b)|Received sigquit from a child process"
+    r"[A-Z]\w{2,60} hit an exception: "
+    r"|(?:Subprocess|Process) \S{1,80}(?: \([^)]{1,40}\))? crashed with exit code (?!-15\b|0\b)"
+    r"|Received sigquit from a child process"
 )
 # What the collector says when it saw the death itself.
 _GONE = re.compile(r"process \d+ has exited|the log says the server died")
@@ -102,11 +107,7 @@ _CHAINED = (
     "The above exception was the direct cause",
 )
 _BAR = re.compile(r"\d+%\|")
-_MOST_CHARACTERS = 8192
-"""What is looked at of a line: patterns of probes may take quadratic time."""
 _STAMPED = re.compile(r"\[20\d\d-\d\d-\d\d[^\]]{0,80}\]")
-# The code of a traceback, which is indented, names its arguments alike.
-_START = re.compile(r"(?:[^\s'\"({][^'\"({]{0,160}?\s)?server_args=")
 # `--log-requests` repeats what people sent, as text or as JSON; so does the list of accesses.
 _REQUEST = re.compile(
     r".{0,200}?(?:\b(?:Receive(?: OpenAI)?|Finish): obj="
@@ -126,10 +127,19 @@ def parse_log(text: str) -> tuple[LogLine, ...]:
     lines = []
     for number, raw in enumerate(text.split("\n"), 1):
         parts = [part for part in raw.split("\r") if part.strip()]
-        bars = [part for part in parts if _BAR.search(part[:_MOST_CHARACTERS])]
+        bars = [part for part in parts if _BAR.search(part[:MOST_CHARACTERS])]
         kept = [part for part in parts if part not in bars] + bars[-1:]
-        lines += [LogLine(number, part[:_MOST_CHARACTERS]) for part in kept]
+        lines += [_line(number, part) for part in kept]
     return tuple(last_start(list(_without_requests(lines))))
+
+
+def _line(number: int, text: str) -> LogLine:
+    """A line; that of the arguments without them: they are a wish, and hold any text."""
+    line = LogLine(number, text[:MOST_CHARACTERS])
+    if not line.message.startswith(START):
+        return line
+    prefix = line.text[: len(line.text) - len(line.message)]
+    return LogLine(number, prefix + START)
 
 
 def _without_requests(lines: Iterable[LogLine]) -> Iterator[LogLine]:
@@ -145,13 +155,7 @@ def _without_requests(lines: Iterable[LogLine]) -> Iterator[LogLine]:
         traceback = closed and line.text.startswith(_TRACEBACK)
         inside = inside and not traceback and not _STAMPED.match(line.text)
         if not inside:
-            yield _without_arguments(line)
-
-
-def _without_arguments(line: LogLine) -> LogLine:
-    """The line that lists the arguments without them: they are a wish, and hold any text."""
-    start = _START.match(line.text)
-    return dataclasses.replace(line, text=start[0]) if start else line
+            yield line
 
 
 def server_state(
@@ -224,44 +228,49 @@ def _refusal(statuses: Sequence[int]) -> str:
 
 def _unbound(lines: Sequence[LogLine]) -> tuple[str, int] | None:
     """That the port could not be had, and the line that says so."""
-    found = ((_UNBOUND.search(line.text), line.number) for line in lines)
+    found = ((_UNBOUND.match(line.message), line.number) for line in lines)
     return next(((match[0].strip(), number) for match, number in found if match), None)
 
 
 def last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:
     """The lines of the last start: an earlier one may have got further in the same file."""
-    starts = [index for index, line in enumerate(lines) if _START.match(line.text)]
+    starts = [i for i, line in enumerate(lines) if line.message.startswith(START)]
     if not starts:
         return lines
     before = lines[: starts[-1]]
     # The first lines of a start stand before its arguments.
-    earlier = len(starts) > 1 or any(mark in line.text for line in before for mark, _ in _PHASES)
+    earlier = len(starts) > 1 or any(_phase_of(line) for line in before)
     return lines[starts[-1] :] if earlier else lines
 
 
 def _phase(lines: Sequence[LogLine]) -> tuple[str, str]:
     for line in reversed(lines):
-        for mark, phase in _PHASES:
-            if mark in line.text and "server_args=" not in line.text:
-                return phase, f"server.log:{line.number}"
+        phase = _phase_of(line)
+        if phase:
+            return phase, f"server.log:{line.number}"
     return "", ""
+
+
+def _phase_of(line: LogLine) -> str:
+    """The phase that begins with this line; empty: none."""
+    return next((phase for shape, phase in _PHASES if shape.match(line.message)), "")
 
 
 def _ranks_apart(lines: Sequence[LogLine]) -> tuple[LogLine, str] | None:
     """The line at which ranks of several hosts wait for each other, and what lets them meet."""
     for line in reversed(lines):
-        if _MET in line.text or "Load weight begin" in line.text:
+        if line.message.startswith((_MET, "Load weight begin")):
             return None
         for pattern, remedy in _APART:
-            if pattern.search(line.text):
+            if pattern.match(line.message):
                 return line, remedy
     return None
 
 
 def _death(lines: Sequence[LogLine], *, answered: bool) -> tuple[str, int] | None:
     """The root exception that ended the server, and its line; None when nothing did."""
-    fatal = next((i for i, line in enumerate(lines) if _FATAL.search(line.text)), None)
-    served = any(_READY in line.text for line in lines)
+    fatal = next((i for i, line in enumerate(lines) if _FATAL.match(line.message)), None)
+    served = any(line.message.startswith(READY) for line in lines)
     if fatal is None and (served or answered):
         return None
     start = fatal if fatal is not None else _last_traceback(lines)
@@ -279,10 +288,29 @@ def _death(lines: Sequence[LogLine], *, answered: bool) -> tuple[str, int] | Non
     return root
 
 
+def last_words(lines: Sequence[LogLine] | None) -> tuple[LogLine, ...]:
+    """The traceback that ended the server, line by line; (): none did.
+
+    Its lines have no prefix and are no facts by themselves, only after a line that is fatal, or at
+    the end of the log of a server that never was ready.
+    """
+    lines = lines or ()
+    fatal = next((i for i, line in enumerate(lines) if _FATAL.match(line.message)), None)
+    if fatal is None and any(line.message.startswith(READY) for line in lines):
+        return ()
+    own = fatal is not None and _TRACEBACK in lines[fatal].text
+    start = fatal if own else _last_traceback(lines[:fatal])
+    if start is None:
+        return ()
+    rest = lines[start + 1 :]
+    end = next((i for i, line in enumerate(rest) if _STAMPED.match(line.text)), len(rest))
+    return tuple(rest[:end])
+
+
 def _last_traceback(lines: Sequence[LogLine]) -> int | None:
     """The last traceback after which the log says nothing with a time stamp."""
     for index in range(len(lines) - 1, -1, -1):
-        if _TRACEBACK in lines[index].text:
+        if lines[index].text.rstrip(": \t").endswith(_TRACEBACK):
             after = [line for line in lines[index + 1 :] if line.text.startswith("[20")]
             return None if after else index
     return None

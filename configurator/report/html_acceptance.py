@@ -14,7 +14,7 @@ from configurator.deployment import Expectation
 from configurator.evidence.model import Exchange, Json, Replica
 from configurator.report.html_text import clean, counted
 
-_ACCEPT_LEN = re.compile(r".{0,120}?\bDecode batch\b.{0,2000}?accept len: (\d{1,6}(?:\.\d{1,6})?)")
+_ACCEPT_LEN = re.compile(r"Decode batch\b.{0,2000}?accept len: (\d{1,6}(?:\.\d{1,6})?)")
 _LOOKED_AT = 4096
 """Characters of a line: the pattern would look for ages at the longest of them."""
 _WIDEST = 64
@@ -184,7 +184,7 @@ def _of_requests(replica: Replica, index: int | None, marks: dict[str, float]) -
 
 
 def _of_log(replica: Replica, index: int | None, marks: dict[str, float]) -> Chart | None:
-    found = (_ACCEPT_LEN.match(line.text[:_LOOKED_AT]) for line in replica.log or ())
+    found = (_ACCEPT_LEN.match(line.message[:_LOOKED_AT]) for line in replica.log or ())
     values = [float(match[1]) for match in found if match and float(match[1]) <= _WIDEST]
     if not values:
         return None

@@ -7,6 +7,7 @@ import pytest
 from configurator.evidence.model import ServerState
 from configurator.evidence.serverlog import parse_log, server_state
 
+STAMP = "[2026-01-01 00:00:01] "
 READY = "[2026-01-01 00:00:09] The server is fired up and ready to roll!"
 WRAPPED = """[2026-01-01 00:00:05] Capture target verify CUDA graph begin.
 [2026-01-01 00:00:06] Scheduler hit an exception: Traceback (most recent call last):
@@ -63,7 +64,7 @@ def test_an_exception_kills_a_server_that_was_ready() -> None:
     ("log", "reason", "remedy"),
     [
         (
-            "Scheduler hit an exception: Traceback (most recent call last):\n"
+            f"{STAMP}Scheduler hit an exception: Traceback (most recent call last):\n"
             "AttributeError: 'BailingMoeV2Config' object has no attribute 'kv_lora_rank'\n"
             "[2026-01-01 00:00:07] Received sigquit from a child process.",
             "AttributeError: 'BailingMoeV2Config' object has no attribute 'kv_lora_rank'",
@@ -81,7 +82,7 @@ def test_an_exception_kills_a_server_that_was_ready() -> None:
             "the end of the log",
         ),
         (
-            "Scheduler hit an exception: Traceback (most recent call last):\n"
+            f"{STAMP}Scheduler hit an exception: Traceback (most recent call last):\n"
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
             "memory.mem_fraction_static",
@@ -97,7 +98,7 @@ def test_an_exception_kills_a_server_that_was_ready() -> None:
             "the end of the log",
         ),
         (
-            "Scheduler hit an exception: Traceback (most recent call last):\n"
+            f"{STAMP}Scheduler hit an exception: Traceback (most recent call last):\n"
             "RuntimeError: --enable-nvidia-megakernel cannot run this setup:\n"
             "  - the GPU is no B200\n  - pp_size is 2\n[2026-01-01 00:00:07] bye",
             "RuntimeError: --enable-nvidia-megakernel cannot run this setup: "
@@ -147,9 +148,9 @@ def test_tracebacks_of_a_server_that_serves_are_harmless(harmless: str) -> None:
 
 
 def test_an_earlier_start_in_the_same_log_does_not_count() -> None:
-    again = f"server_args=ServerArgs()\n{WRAPPED}\nserver_args=ServerArgs()\n"
+    again = f"{STAMP}server_args=ServerArgs()\n{WRAPPED}\n{STAMP}server_args=ServerArgs()\n"
     assert state(again + READY, answered=True, ready=True).state == "ready"
-    assert state(again + "Load weight begin.").phase == "loading weights"
+    assert state(f"{again}{STAMP}Load weight begin.").phase == "loading weights"
 
 
 def test_a_process_that_is_gone_has_failed_whatever_its_log_says() -> None:
@@ -255,7 +256,6 @@ def test_kernels_and_networks_that_end_a_start(error: str, remedy: str) -> None:
     assert remedy in found.remedy
 
 
-STAMP = "[2026-01-01 00:00:01] "
 CAPTURED = f"{STAMP}Capture target decode CUDA graph end."
 
 
@@ -264,19 +264,22 @@ def texts(log: str) -> list[tuple[int, str]]:
 
 
 def test_only_the_last_start_counts_by_the_numbers_of_the_file() -> None:
-    log = f"server_args=a\n{CAPTURED}\n{STAMP}server_args={{'b': 1}}\n{STAMP}Load weight begin."
+    log = f"{STAMP}server_args=a\n{CAPTURED}\n{STAMP}server_args={{'b': 1}}\n"
+    log += f"{STAMP}Load weight begin."
     assert texts(log) == [
         (3, f"{STAMP}server_args="), (4, f"{STAMP}Load weight begin."),
     ]  # fmt: skip
 
 
 def test_an_earlier_start_without_its_first_lines_does_not_count() -> None:
-    log = f"{STAMP}KV Cache is allocated. dtype: x\nserver_args=b\n{STAMP}Load weight begin."
+    log = f"{STAMP}KV Cache is allocated. dtype: x\n{STAMP}server_args=b\n"
+    log += f"{STAMP}Load weight begin."
     assert [number for number, _ in texts(log)] == [2, 3]
 
 
 def test_the_first_lines_of_the_only_start_count() -> None:
-    log = f"{STAMP}Unknown SGLang environment variable\nserver_args=b\n{STAMP}Load weight begin."
+    log = f"{STAMP}Unknown SGLang environment variable\n{STAMP}server_args=b\n"
+    log += f"{STAMP}Load weight begin."
     assert [number for number, _ in texts(log)] == [1, 2, 3]
 
 
@@ -290,7 +293,7 @@ def test_the_first_lines_of_the_only_start_count() -> None:
 )
 def test_what_only_names_the_arguments_is_no_start(line: str) -> None:
     assert (1, CAPTURED) in texts(f"{CAPTURED}\n{line}")
-    assert (2, CAPTURED) in texts(f"server_args=x\n{CAPTURED}\n{line}")
+    assert (2, CAPTURED) in texts(f"{STAMP}server_args=x\n{CAPTURED}\n{line}")
 
 
 @pytest.mark.parametrize(

@@ -343,7 +343,10 @@ def test_evidence_shows_the_line_of_the_log_and_the_value_at_a_pointer() -> None
     )
     card = shown.verdict("moe-runner")
     excerpts = [e.text for e in shown.all("pre", inside=card)]
-    assert excerpts == ["the layer runs <triton>", "moe_runner_backend: humming"]
+    assert excerpts == [
+        "[2026-11-30 09:00:00] the layer runs <triton>",
+        "moe_runner_backend: humming",
+    ]
     assert "≠ Sources disagree: a says b" in shown.one("article", card).text
 
 
