@@ -239,9 +239,11 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
 
 
 def _with_reason(outcome: Outcome, replica: Replica, needed: Rung) -> Outcome:
-    """Why reports were set aside, where one of them might have answered."""
-    reason = next(iter(replica.set_aside), "")
-    if outcome.answer is not Answer.INCONCLUSIVE or needed is not Rung.BUILT or not reason:
+    """Why reports or the log were set aside, where one of them might have answered."""
+    # Reports tell what was built; a log may answer on every rung.
+    aside = (r for r in replica.set_aside if needed is Rung.BUILT or r.startswith("server.log "))
+    reason = next(aside, "")
+    if outcome.answer is not Answer.INCONCLUSIVE or not reason:
         return outcome
     if reason in outcome.summary:
         return outcome

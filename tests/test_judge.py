@@ -293,6 +293,9 @@ def test_an_open_verdict_says_which_report_does_not_count() -> None:
     reason = "reports/0.json does not count: the report is of another start"
     verdict, _ = one(expected(), replica(say="open", set_aside=(reason,)))
     assert (verdict.answer, verdict.summary) == (Answer.INCONCLUSIVE, f"an echo; {reason}")
+    log = "server.log does not count: it is of another start"
+    verdict, _ = one(expected(), replica(say="open", set_aside=(log,)))
+    assert verdict.summary == f"an echo; {log}"
     verdict, _ = one(expected(), replica(say="proven", set_aside=(reason,)))
     assert (verdict.answer, verdict.summary) == (Answer.PROVEN, "it is built")
 

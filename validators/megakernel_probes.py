@@ -43,7 +43,8 @@ def nvidia_megakernel(check: Check) -> Outcome:
 
     Open: a rank has no megakernel in its report, or does not say what it covers, and others do; or
     the log says only "active" (built: with decode graphs disabled nothing more is checked),
-    only that the argument was resolved, or nothing at all. A draft that keeps its own forward is
+    only that the argument was resolved, or nothing at all; or /server_info says that the server
+    runs without it, which is a conflict. A draft that keeps its own forward is
     named; the target's steps may still be covered.
     """
     replica = check.replica
@@ -65,6 +66,14 @@ def nvidia_megakernel(check: Check) -> Outcome:
     if found["covers nothing"]:
         text = "the megakernel covers no step of this setup"
         return refuted(Rung.BUILT, text, *everything, remedy="drop it, or see what it supports")
+    info = replica.server_info or replica.server_info_startup or {}
+    pointer = "server_info.json#/enable_nvidia_megakernel"
+    if info.get("enable_nvidia_megakernel") is False and (found["active"] or found["runs"]):
+        said = "/server_info says enable_nvidia_megakernel false, but the log says it is active"
+        return inconclusive(
+            Rung.RESOLVED, said, *everything, conflicts=(said,),
+            remedy="give the log of the server that answers",
+        )  # fmt: skip
     own = found["draft keeps its own forward"] or _own_forward(replica)
     draft = "; the draft keeps its own forward" if own else ""
     reported = _of_reports(check, everything, draft)
@@ -85,8 +94,6 @@ def nvidia_megakernel(check: Check) -> Outcome:
             Rung.BUILT, text + draft, *everything,
             remedy="leave decode CUDA graphs on: only captured graphs are checked",
         )  # fmt: skip
-    info = replica.server_info or replica.server_info_startup or {}
-    pointer = "server_info.json#/enable_nvidia_megakernel"
     if info.get("enable_nvidia_megakernel") is False:
         seen = Observation("server_info", "enable_nvidia_megakernel", False, Rung.RESOLVED, pointer)
         return refuted(

@@ -63,6 +63,8 @@ class LogLine:
 
     number: int
     text: str
+    start: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Of the line with the arguments of a start: those that tell it from another start."""
     message: str = field(init=False, repr=False, compare=False)
     """What follows the engine's prefix; empty: the line is the rest of another, or not known."""
     ranks: dict[str, int] = field(init=False, repr=False, compare=False)

@@ -28,7 +28,7 @@ from configurator.evidence.model import (
 from configurator.evidence.report_choice import choose
 from configurator.evidence.report_values import as_int
 from configurator.evidence.reports import is_known, parse_hooks, parse_report, reports_in
-from configurator.evidence.serverlog import parse_log, server_state
+from configurator.evidence.serverlog import of_another_start, parse_log, server_state
 from configurator.evidence.trace import read_trace
 
 FORMAT = 1
@@ -216,6 +216,10 @@ def _replica(
     command = command or str((info or startup or {}).get("launch_command") or "")
     requested = requested_of(command)
     kept, set_aside = _reports(folder, reports, info or startup, requested)
+    foreign = of_another_start(lines, info or startup) if lines is not None else ""
+    if foreign:
+        # Logs outlive a server as reports do, and an old one would prove what no longer runs.
+        lines, set_aside = None, (*set_aside, redact_text(foreign))
     return Replica(
         index=index,
         state=server_state(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from configurator.evidence.logline import MOST_CHARACTERS, READY, START
+from configurator.evidence.logline import MOST_CHARACTERS, READY, START, identity_in
 from configurator.evidence.model import LogLine, ServerState
 
 _BEGUN = re.compile(r"Init (?:torch distributed|parallel) begin")
@@ -139,7 +140,7 @@ def _line(number: int, text: str) -> LogLine:
     if not line.message.startswith(START):
         return line
     prefix = line.text[: len(line.text) - len(line.message)]
-    return LogLine(number, prefix + START)
+    return LogLine(number, prefix + START, identity_in(text[len(prefix) :]))
 
 
 def _without_requests(lines: Iterable[LogLine]) -> Iterator[LogLine]:
@@ -234,13 +235,49 @@ def _unbound(lines: Sequence[LogLine]) -> tuple[str, int] | None:
 
 def last_start(lines: Sequence[LogLine]) -> Sequence[LogLine]:
     """The lines of the last start: an earlier one may have got further in the same file."""
-    starts = [i for i, line in enumerate(lines) if line.message.startswith(START)]
+    starts = list(_starts(lines))
     if not starts:
         return lines
     before = lines[: starts[-1]]
     # The first lines of a start stand before its arguments.
     earlier = len(starts) > 1 or any(_phase_of(line) for line in before)
     return lines[starts[-1] :] if earlier else lines
+
+
+def _starts(lines: Sequence[LogLine]) -> Iterator[int]:
+    """Where a start begins: with its arguments, or anew after the server was ready."""
+    served = False
+    for index, line in enumerate(lines):
+        if line.message.startswith(START) or (served and _BEGUN.match(line.message)):
+            served = False
+            yield index
+        served = served or line.message.startswith(READY)
+
+
+def of_another_start(lines: Sequence[LogLine], info: Mapping[str, Any] | None) -> str:
+    """Why the log is not of the server that answers; empty: nothing says so.
+
+    Args:
+        lines: those of the last start.
+        info: /server_info; None: it never answered.
+    """
+    said = next((line.start for line in lines if line.start), {})
+    for name, value in said.items():
+        live = (info or {}).get(name)
+        if live is None:
+            continue
+        own, other = (_plain(name, str(one)) for one in (value, live))
+        if own != other:
+            return (
+                f"server.log does not count: it is of another start, whose {name} is {own:.60}, "
+                f"and {other:.60} answers"
+            )
+    return ""
+
+
+def _plain(name: str, value: str) -> str:
+    """A value as it may be compared: a checkpoint by the last part of its path."""
+    return value.rstrip("/").rpartition("/")[2] if name == "model_path" else value
 
 
 def _phase(lines: Sequence[LogLine]) -> tuple[str, str]:

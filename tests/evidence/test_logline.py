@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from configurator.evidence.logline import taken_apart
+from configurator.evidence.logline import START, identity_in, taken_apart
 from configurator.evidence.model import LogLine, Replica, ServerState
 
 ENGINE = "[2026-11-30 09:00:00]"
@@ -93,6 +93,28 @@ def test_what_was_built_was_built_before_the_server_was_ready() -> None:
     assert [line.number for line, _ in cut.said(built, while_starting=True)] == [3]
 
 
+ARGUMENTS = (
+    "model_path='/models/a', tokenizer_path='/x', served_model_name='b, port=9', "
+    'chat_template="it\'s random_seed=8", graph=Config(tp_size=4, bs=[1, 2]), tp_size=2, '
+    "dp_size=None, port=30000, random_seed=42, api_key='<redacted>'"
+)
+EXPECTED = {"model_path": "/models/a", "tp_size": "2", "port": "30000", "random_seed": "42"}
+
+
+def test_the_arguments_of_a_start_tell_it_from_another() -> None:
+    assert identity_in(f"{START}ServerArgs({ARGUMENTS})") == EXPECTED
+    as_dict = (
+        "{'model_path': '/models/a', 'served_model_name': \"'port': 9\", 'tp_size': 2, "
+        "'graph': {'decode': {'port': 3}}, 'dp_size': None, 'port': 30000, 'random_seed': 42}"
+    )
+    assert identity_in(START + as_dict) == EXPECTED
+
+
+@pytest.mark.parametrize("rest", ["", "ServerArgs(...)", "ServerArgs(", "{", "port=1", "'port': 1"])
+def test_arguments_that_cannot_be_read_tell_nothing(rest: str) -> None:
+    assert identity_in(START + rest) == {}
+
+
 @pytest.mark.parametrize(
     "text",
     ["x" * 8192, "0%|" * 2700, "0%| " + "[" * 8000, "\x1b[" * 4000, "(a pid=1" * 1000, "1: " * 2700,
@@ -101,4 +123,6 @@ def test_what_was_built_was_built_before_the_server_was_ready() -> None:
 def test_hostile_lines_cost_no_time(text: str) -> None:
     began = time.monotonic()
     assert taken_apart(text) == ("", {})
+    for quotes in ("'", "'\\", "\"'", "(["):
+        identity_in(f"{START}({quotes * 100_000}")
     assert time.monotonic() - began < 1

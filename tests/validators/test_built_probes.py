@@ -270,6 +270,30 @@ def test_a_server_without_the_flag_has_no_megakernel(validators: Validators) -> 
     assert said(outcome) == ("REFUTED", "resolved")
 
 
+@pytest.mark.parametrize(
+    ("enabled", "lines", "expected"),
+    [
+        (False, (ACTIVE, RUNS), ("INCONCLUSIVE", "resolved")),
+        (False, (ACTIVE,), ("INCONCLUSIVE", "resolved")),
+        (False, (), ("REFUTED", "resolved")),
+        (True, (ACTIVE, RUNS), ("PROVEN", "captured")),
+        (None, (ACTIVE, RUNS), ("PROVEN", "captured")),
+    ],
+)
+def test_a_log_with_a_megakernel_that_the_server_does_not_have_is_a_conflict(
+    validators: Validators,
+    enabled: bool | None,
+    lines: tuple[str, ...],
+    expected: tuple[str, str],
+) -> None:
+    outcome = judged(
+        validators, "nvidia-megakernel", log=log(*lines),
+        server_info={"enable_nvidia_megakernel": enabled},
+    )  # fmt: skip
+    assert said(outcome) == expected
+    assert bool(outcome.conflicts) == (expected[0] == "INCONCLUSIVE")
+
+
 def test_the_profiles_concurrency_must_be_covered(validators: Validators, library: Library) -> None:
     deployment = resolve(*library.profile("muse-spark-open-gb300x8"), library)
     needed, ranks = deployment.profile.workload.concurrency, deployment.gpus_per_replica
