@@ -22,7 +22,7 @@ from configurator import (
 )
 
 _KV_LINE = re.compile(
-    r"(?:Post-capture KV sizing: |(?:Full|SWA) )?KV [Cc]ache (?:is )?allocated\.? "
+    r"(Post-capture KV sizing: |(?:Full|SWA) )?KV [Cc]ache (?:is )?allocated\.? "
     r"dtype: (?:torch\.)?(\w+)"
 )
 _FP8_GEMM = re.compile(r"qqtst|e4m3|float_e4m3|fp8", re.IGNORECASE)
@@ -133,28 +133,31 @@ def _contradicted(replica: Replica) -> Iterator[str]:
 def kv_cache_dtype(check: Check) -> Outcome:
     """The KV cache holds numbers of the named type (`fp8_e4m3` and `float8_e4m3fn` are one).
 
-    Proven: the log names the type of the cache that was allocated, or the in-engine report of
-    every rank that of the pool (built). With `auto` any type will do.
+    Proven: the log names the type of the target's cache that was allocated, or the in-engine report
+    of every rank that of the pool (built). With `auto` any type will do.
 
-    Refuted: a cache of another type was allocated, or the engine resolved another.
+    Refuted: a cache was allocated as a type that cannot hold what is named, or the engine resolved
+    another format.
 
     Open: only the resolved type is known, of /server_info or of a report, which is an echo of the
-    flag; one rank does not show its pool; or nothing is known.
+    flag; the cache is allocated as a type that several formats share (mxfp8 as float8_e4m3fn, nvfp4
+    and fp4_mx_block16 as float4_e2m1fn_x2), so the format is not shown; one rank does not show its
+    pool; or nothing is known.
     """
     replica = check.replica
     asked = check.expectation.value or ""
     wish = _dtype(asked)
     built, resolved = list(_kv_caches(replica)), list(_resolved_kv(replica))
-    remedy = f"set --kv-cache-dtype {asked}"
-    for seen in built or resolved:
-        if wish != "auto" and _dtype(str(seen.value)) not in ("auto", wish):
-            fact = "the KV cache is" if built else "the engine resolved the KV cache to"
-            text = f"{fact} {seen.value}, not {asked}"
-            return refuted(seen.rung, text, *built, *resolved, remedy=remedy)
+    contrary = _contrary(wish, built, resolved)
+    if contrary is not None:
+        fact = "the engine resolved the KV cache to" if contrary in resolved else "the KV cache is"
+        text = f"{fact} {contrary.value}, not {asked}"
+        remedy = f"set --kv-cache-dtype {asked}"
+        return refuted(contrary.rung, text, *built, *resolved, remedy=remedy)
     conflicts = tuple(
         f"{seen.source} says kv_cache_dtype {seen.value}, but {built[0].value} is allocated"
         for seen in resolved
-        if built and _dtype(str(seen.value)) not in ("auto", _dtype(str(built[0].value)))
+        if built and not _may_hold(_dtype(str(seen.value)), str(built[0].value))
     )
     pools = [r for r in replica.reports if r.target is not None and r.target.kv_pool_dtype]
     lack = [report for report in replica.reports if report not in pools]
@@ -165,14 +168,45 @@ def kv_cache_dtype(check: Check) -> Outcome:
             conflicts=conflicts,
         )  # fmt: skip
     if built:
-        text = f"the KV cache is allocated as {built[0].value}"
-        return proven(Rung.BUILT, text, *built, conflicts=conflicts)
+        return _of_storage(wish, asked, built, conflicts)
     keep = f"keep the server's log from its start, or {_GIVE_REPORT}"
     if not resolved:
         return inconclusive(None, "nothing shows the type of the KV cache", remedy=keep)
     place = "/server_info" if resolved[0].source == "server_info" else "the report"
     text = f"{place} says kv_cache_dtype {resolved[0].value}: an echo of the flag, no proof"
     return inconclusive(Rung.RESOLVED, text, *resolved, remedy=keep)
+
+
+def _contrary(
+    wish: str, built: list[Observation], resolved: list[Observation]
+) -> Observation | None:
+    """What shows another type than the wish; None: nothing does."""
+    if wish == "auto":
+        return None
+    for seen in built:
+        if not _may_hold(wish, str(seen.value)):
+            return seen
+    for seen in resolved:
+        other = _dtype(str(seen.value))
+        # Where a cache was seen, an echo that it contradicts is a conflict and no more.
+        agrees = not built or (other in _STORED and _may_hold(other, str(built[0].value)))
+        if other not in ("auto", wish) and agrees:
+            return seen
+    return None
+
+
+def _of_storage(
+    wish: str, asked: str, built: list[Observation], conflicts: tuple[str, ...]
+) -> Outcome:
+    """A cache that may hold the wish: proven where its type shows the format."""
+    text = f"the KV cache is allocated as {built[0].value}"
+    if wish == "auto" or all(_shows(wish, str(seen.value)) for seen in built):
+        return proven(Rung.BUILT, text, *built, conflicts=conflicts)
+    return inconclusive(
+        Rung.BUILT, f"{text}, as {asked} is; other formats are too, so the format is not shown",
+        *built, conflicts=conflicts,
+        remedy="no evidence of this engine names the format; compare the memory of the KV cache",
+    )  # fmt: skip
 
 
 def _resolved_kv(replica: Replica) -> Iterator[Observation]:
@@ -190,15 +224,41 @@ def _resolved_kv(replica: Replica) -> Iterator[Observation]:
 
 
 def _dtype(name: str) -> str:
-    """One name for one type."""
+    """One name for one format."""
     plain = name.lower().removeprefix("torch.")
     return _SAME_DTYPE.get(plain, plain)
 
 
 _SAME_DTYPE = {
-    "bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp8_e4m3": "float8_e4m3fn",
-    "fp8_e5m2": "float8_e5m2", "float8_e4m3": "float8_e4m3fn",
+    "bf16": "bfloat16", "fp16": "float16", "half": "float16", "float8_e4m3fn": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2", "float8_e4m3": "fp8_e4m3", "fp4_e2m1": "fp4_mx_block16",
 }  # fmt: skip
+_STORED = {
+    "fp8_e4m3": ("float8_e4m3fn", "float8_e4m3fnuz"),
+    # AMD GPUs have one FP8 type for both names.
+    "fp8_e5m2": ("float8_e5m2", "float8_e4m3fnuz"),
+    "mxfp8": ("float8_e4m3fn",),
+    "nvfp4": ("float4_e2m1fn_x2",),
+    "fp4_mx_block16": ("float4_e2m1fn_x2",),
+}
+"""Types of torch that a format is allocated as; every other format is a type of its own name."""
+_BYTES = ("uint8", "int8")
+"""Plain bytes, which quantized formats are kept in."""
+_NAMED = {"fp8_e4m3": ("float8_e4m3fn", "float8_e4m3fnuz"), "fp8_e5m2": ("float8_e5m2",)}
+"""Types that show the format: no other one is meant by their name."""
+
+
+def _may_hold(wish: str, stored: str) -> bool:
+    """Whether the engine allocates this type for the format."""
+    kind = stored.lower().removeprefix("torch.")
+    own = _STORED.get(wish)
+    return wish == "auto" or (kind == wish if own is None else kind in (*own, *_BYTES))
+
+
+def _shows(wish: str, stored: str) -> bool:
+    """Whether this type says the format as well."""
+    kind = stored.lower().removeprefix("torch.")
+    return kind in _NAMED.get(wish, () if wish in _STORED else (wish,))
 
 
 def _kv_caches(replica: Replica) -> Iterator[Observation]:
@@ -208,9 +268,14 @@ def _kv_caches(replica: Replica) -> Iterator[Observation]:
             yield Observation(
                 "report", "KV pool dtype", dtype, Rung.BUILT, report.file, rank=report.rank
             )
+    told = set()
     for line, found in replica.said(_KV_LINE, while_starting=True):
-        locator = f"server.log:{line.number}"
-        yield Observation("log", "KV cache dtype", found[1], Rung.BUILT, locator)
+        # A rank allocates the target's cache first; one more line of the same kind is a draft's.
+        place = (found[1], *sorted(line.ranks.items()))
+        if place not in told:
+            told.add(place)
+            locator = f"server.log:{line.number}"
+            yield Observation("log", "KV cache dtype", found[2], Rung.BUILT, locator)
 
 
 @probe("fp8-weights", proof_rung="built")

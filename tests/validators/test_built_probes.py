@@ -227,6 +227,69 @@ def test_precision_and_backends(
     assert fact in outcome.summary
 
 
+def allocated(*lines: str) -> dict[str, Any]:
+    """A log of caches: `dtype`, or the beginning of the message and the dtype."""
+    texts = (
+        line if " " in line else f"KV Cache is allocated. dtype: torch.{line}" for line in lines
+    )
+    return {"log": log(*(f"{text}, #tokens: 5" for text in texts))}
+
+
+RESIZED = "Post-capture KV sizing: KV cache allocated. dtype: torch."
+DRAFTS = "Post-capture KV sizing: draft KV cache allocated. dtype: torch."
+E4M3, FP4 = "float8_e4m3fn", "float4_e2m1fn_x2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "evidence", "expected", "fact"),
+    [
+        # A draft's cache is not the target's.
+        ("fp8_e4m3", allocated(RESIZED + E4M3, DRAFTS + "bfloat16"), "PROVEN", E4M3),
+        ("bf16", allocated(RESIZED + E4M3, DRAFTS + "bfloat16"), "REFUTED", "e4m3fn, not bf16"),
+        ("bf16", allocated(DRAFTS + "bfloat16"), "INCONCLUSIVE", "nothing shows"),
+        ("fp8_e4m3", allocated(E4M3, "bfloat16"), "PROVEN", E4M3),
+        ("bf16", allocated(E4M3, "bfloat16"), "REFUTED", "not bf16"),
+        ("bf16", allocated("Full KV Cache is allocated. dtype: torch.bfloat16",
+                           f"SWA KV Cache is allocated. dtype: torch.{E4M3}"), "REFUTED", "not"),
+        # One type of torch, several formats.
+        ("mxfp8", allocated(E4M3), "INCONCLUSIVE", "the format is not shown"),
+        ("mxfp8", allocated("bfloat16"), "REFUTED", "bfloat16, not mxfp8"),
+        ("mxfp8", allocated("float8_e5m2"), "REFUTED", "float8_e5m2, not mxfp8"),
+        ("fp4_e2m1", allocated(FP4), "INCONCLUSIVE", "the format is not shown"),
+        ("nvfp4", allocated(FP4), "INCONCLUSIVE", "the format is not shown"),
+        ("fp4_mx_block16", allocated(FP4), "INCONCLUSIVE", "the format is not shown"),
+        ("nvfp4", allocated(E4M3), "REFUTED", "not nvfp4"),
+        ("fp8_e4m3", allocated(FP4), "REFUTED", "not fp8_e4m3"),
+        ("fp8_e4m3", allocated("uint8"), "INCONCLUSIVE", "the format is not shown"),
+        ("bf16", allocated("uint8"), "REFUTED", "not bf16"),
+        # AMD's own type.
+        ("fp8_e4m3", allocated("float8_e4m3fnuz"), "PROVEN", "e4m3fnuz"),
+        ("fp8_e5m2", allocated("float8_e4m3fnuz"), "INCONCLUSIVE", "the format is not shown"),
+        ("fp8_e5m2", allocated("float8_e5m2"), "PROVEN", "e5m2"),
+        ("fp8_e5m2", allocated(E4M3), "REFUTED", "not fp8_e5m2"),
+        ("float8_e4m3fn", allocated(E4M3), "PROVEN", E4M3),
+        ("auto", allocated(FP4), "PROVEN", FP4),
+        ("int4", allocated("int4"), "PROVEN", "int4"),
+        ("int4", allocated("bfloat16"), "REFUTED", "not int4"),
+        # What the engine resolved tells formats of one type apart.
+        ("fp8_e4m3", {**allocated(E4M3), "server_info": {"kv_cache_dtype": "mxfp8"}}, "REFUTED",
+         "resolved the KV cache to mxfp8"),
+        ("nvfp4", {**allocated(FP4), "server_info": {"kv_cache_dtype": "fp4_mx_block16"}},
+         "REFUTED", "resolved the KV cache to fp4_mx_block16"),
+        ("mxfp8", {**allocated(E4M3), "server_info": {"kv_cache_dtype": "mxfp8"}}, "INCONCLUSIVE",
+         "not shown"),
+        ("fp8_e4m3", {**allocated(E4M3), "server_info": {"kv_cache_dtype": "bf16"}}, "PROVEN",
+         E4M3),
+    ],
+)  # fmt: skip
+def test_formats_of_the_kv_cache_and_what_they_are_kept_as(
+    validators: Validators, asked: str, evidence: dict[str, Any], expected: str, fact: str
+) -> None:
+    outcome = judged(validators, f"kv-cache-dtype={asked}", **evidence)
+    assert str(outcome.answer) == expected
+    assert fact in outcome.summary
+
+
 MEGA = "NVIDIA megakernel:"
 RANK = "[2026-11-30 09:00:00 TP0]"
 ACTIVE = f"{RANK} {MEGA} active (llama: 1 step; widths [1, 2]; bitwise numerics; built in 3 s)"
