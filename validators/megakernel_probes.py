@@ -44,8 +44,8 @@ def nvidia_megakernel(check: Check) -> Outcome:
     Open: a rank has no megakernel in its report, or does not say what it covers, and others do; or
     the log says only "active" (built: with decode graphs disabled nothing more is checked),
     only that the argument was resolved, or nothing at all; or /server_info says that the server
-    runs without it, which is a conflict. A draft that keeps its own forward is
-    named; the target's steps may still be covered.
+    runs without it, which is a conflict. A draft that keeps its own forward, or
+    whose megakernel covers no step, is named; the target's steps may still be covered.
     """
     replica = check.replica
     found = {
@@ -63,7 +63,7 @@ def nvidia_megakernel(check: Check) -> Outcome:
     if found["refused"]:
         text = f"the engine refuses it: {_reasons(replica)}"
         return refuted(Rung.BUILT, text, *everything, remedy="mend what it names, or drop it")
-    if found["covers nothing"]:
+    if found["covers nothing"] and not _built_for_target(replica, found):
         text = "the megakernel covers no step of this setup"
         return refuted(Rung.BUILT, text, *everything, remedy="drop it, or see what it supports")
     info = replica.server_info or replica.server_info_startup or {}
@@ -76,6 +76,7 @@ def nvidia_megakernel(check: Check) -> Outcome:
         )  # fmt: skip
     own = found["draft keeps its own forward"] or _own_forward(replica)
     draft = "; the draft keeps its own forward" if own else ""
+    draft += "; the draft's megakernel covers no step" if found["covers nothing"] else ""
     reported = _of_reports(check, everything, draft)
     if reported is not None:
         return reported
@@ -105,6 +106,12 @@ def nvidia_megakernel(check: Check) -> Outcome:
         "no log line says that it is active", *everything,
         remedy="keep the server's log from its start (--log)",
     )  # fmt: skip
+
+
+def _built_for_target(replica: Replica, found: dict[str, list[Observation]]) -> bool:
+    """The target has a megakernel of its own: a line that one covers no step is of a draft's."""
+    reported = any(report.target and report.target.megakernel for report in replica.reports)
+    return bool(found["active"] or found["runs"]) or reported
 
 
 def _of_reports(check: Check, everything: list[Observation], draft: str) -> Outcome | None:

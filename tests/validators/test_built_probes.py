@@ -296,6 +296,7 @@ ACTIVE = f"{RANK} {MEGA} active (llama: 1 step; widths [1, 2]; bitwise numerics;
 RUNS = f"{MEGA} llama runs the decode graphs of batch sizes [1, 2] (2 of 2); every other step"
 SOME = f"{MEGA} llama runs the decode graphs of batch sizes [1] (1 of 2); every other step"
 DRAFTS_OWN = f"{MEGA} no spec is registered; D keeps its own forward"
+DRAFTS_NOTHING = f"{MEGA} llamadraft: no step and no draft sampler"
 DIED = f"{RANK} Scheduler hit an exception: Traceback (most recent call last):"
 REFUSED = "ValueError: --enable-nvidia-megakernel cannot run this setup:"
 
@@ -308,6 +309,9 @@ REFUSED = "ValueError: --enable-nvidia-megakernel cannot run this setup:"
         ((ACTIVE, RUNS, DRAFTS_OWN), ("PROVEN", "captured"), "the draft keeps its own forward"),
         ((ACTIVE,), ("INCONCLUSIVE", "built"), "no line says which graphs"),
         ((f"{MEGA} llama: no step and no draft sampler",), ("REFUTED", "built"), "no step"),
+        ((ACTIVE, DRAFTS_NOTHING, RUNS), ("PROVEN", "captured"), "draft's megakernel covers no"),
+        ((RUNS, DRAFTS_NOTHING), ("PROVEN", "captured"), "draft's megakernel covers no step"),
+        ((ACTIVE, DRAFTS_NOTHING), ("INCONCLUSIVE", "built"), "draft's megakernel covers no step"),
         (
             (DIED, REFUSED, "  - LoRA is on", "  - PP 2", "end"),
             ("REFUTED", "built"),
