@@ -6,19 +6,13 @@ import os
 import re
 from pathlib import Path
 
+from .logline import FATAL, MOST_CHARACTERS, START, taken_apart
 from .replica import Replica
 
 LOG_HEAD, LOG_TAIL = 2 << 20, 4 << 20
 
-# With --log-requests the log repeats what people sent, which may hold any words.
-_DEATH = re.compile(
-    r"^(?!.{0,200}?(?:(?:Receive(?: OpenAI)?|Finish): obj=|\"event\": \"request\.))"
-    r".*(?:crashed with exit code|SIGQUIT received|Received sigquit from a child"
-    r"|Scheduler hit an exception|exited with code -?[1-9]).*",
-    re.M,
-)
-_START = re.compile(r"^(?:[^\s'\"({][^'\"({\n]{0,160}?\s)?server_args=", re.M)
-"""The engine's line with its arguments; the code of a traceback, indented, has the words too."""
+# Whoever asked for it, a server that is being stopped will not be ready.
+_DEATH = re.compile(rf"{FATAL}|SIGQUIT received\.|Subprocess \S{{1,80}} .{{0,60}}crashed with exit")
 
 
 def ends(path: Path, head: int, tail: int) -> tuple[str, str]:
@@ -41,10 +35,14 @@ def death_in(log: Path) -> str:
         tail = ends(log, 0, 1 << 18)[0]
     except OSError:
         return ""
-    # An earlier start may have died in the same file: only what follows the last one counts.
-    starts = [match.end() for match in _START.finditer(tail)]
-    found = _DEATH.search(tail[starts[-1] :] if starts else tail)
-    return found[0].strip() if found else ""
+    died = ""
+    for line in tail.split("\n"):
+        message, _ = taken_apart(line[:MOST_CHARACTERS])
+        if message.startswith(START):
+            died = ""  # An earlier start may have died in the same file.
+        elif not died and _DEATH.match(message):
+            died = line[:MOST_CHARACTERS].strip()
+    return died
 
 
 def copy_log(replica: Replica) -> None:

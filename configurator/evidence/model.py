@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from configurator.collector.logline import READY, taken_apart
 from configurator.evidence.host import Host
-from configurator.evidence.logline import READY, taken_apart
 
 Json = Any
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from configurator.evidence.logline import MOST_CHARACTERS, READY, START, identity_in
+from configurator.collector.logline import FATAL, MOST_CHARACTERS, READY, START
 from configurator.evidence.model import LogLine, ServerState
+from configurator.evidence.startline import identity_in
 
 _BEGUN = re.compile(r"Init (?:torch distributed|parallel) begin")
 _PHASES = tuple(
@@ -89,12 +90,7 @@ _APART = (
     ),
 )
 """Lines after which ranks of several hosts that do not find each other say nothing more."""
-# A stop by SIGTERM (-15) is somebody's wish; every other end of a rank is a death.
-_FATAL = re.compile(
-    r"[A-Z]\w{2,60} hit an exception: "
-    r"|(?:Subprocess|Process) \S{1,80}(?: \([^)]{1,40}\))? crashed with exit code (?!-15\b|0\b)"
-    r"|Received sigquit from a child process"
-)
+_FATAL = re.compile(FATAL)
 # What the collector says when it saw the death itself.
 _GONE = re.compile(r"process \d+ has exited|the log says the server died")
 # What the collector says of a server that is alive and of no use.

@@ -49,16 +49,17 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_the_log_says_that_the_server_died(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
+    log, stamp = tmp_path / "server.log", "[2026-01-01 00:00:01] "
     log.write_text(
-        "server_args={...}\nSubprocess scheduler_0 (pid=7) crashed with exit code -9. Cleanup\n"
+        f"{stamp}server_args=x\n"
+        f"{stamp}Subprocess scheduler_0 (pid=7) crashed with exit code -9. Cleanup\n"
     )
     start = time.monotonic()
     manifest = collect({0: closed_url()}, tmp_path / "out", logs={0: log}, wait_s=30)
     assert time.monotonic() - start < 5
     assert manifest["replicas"][0]["error"] == (
         "the log says the server died: "
-        "Subprocess scheduler_0 (pid=7) crashed with exit code -9. Cleanup"
+        f"{stamp}Subprocess scheduler_0 (pid=7) crashed with exit code -9. Cleanup"
     )
 
 

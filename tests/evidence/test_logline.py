@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from configurator.evidence.logline import START, identity_in, taken_apart
+from configurator.collector.logline import START, taken_apart
 from configurator.evidence.model import LogLine, Replica, ServerState
+from configurator.evidence.startline import identity_in
 
 ENGINE = "[2026-11-30 09:00:00]"
 KV = "KV Cache is allocated. dtype: torch.bfloat16"

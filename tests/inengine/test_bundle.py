@@ -15,8 +15,8 @@ from configurator.inengine.bundle import bundle_files, write_bundle
 
 COLLECTOR = [
     "__init__", "__main__", "client", "collecting", "command", "host", "inputs", "logfile",
-    "manifest", "nesting", "plan", "process", "readiness", "redaction", "replica", "reports",
-    "sending", "writing",
+    "logline", "manifest", "nesting", "plan", "process", "readiness", "redaction", "replica",
+    "reports", "sending", "writing",
 ]  # fmt: skip
 NAMES = [
     *(f"configurator_collector/{name}.py" for name in COLLECTOR),

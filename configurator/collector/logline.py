@@ -56,6 +56,13 @@ _BARE = re.compile(
 """Lines without the engine's prefix that are known all the same."""
 _RANK = re.compile(r" ([A-Z][A-Z_]*?)(\d{1,5})(?= |$)")
 
+FATAL = (
+    r"[A-Z]\w{2,60} hit an exception: "
+    r"|(?:Subprocess|Process) \S{1,80}(?: \([^)]{1,40}\))? crashed with exit code (?!-15\b|0\b)"
+    r"|Received sigquit from a child process"
+)
+"""Messages after which the server is dead. A stop by SIGTERM (-15) is somebody's wish."""
+
 MOST_CHARACTERS = 8192
 """What is looked at of a line: patterns of probes may take quadratic time."""
 
@@ -71,38 +78,3 @@ def taken_apart(text: str) -> tuple[str, dict[str, int]]:
         return text[found.end() :], ranks
     bare = _BARE.match(text)
     return (text[bare.end() :] if bare is not None else ""), {}
-
-
-_IDENTITY = ("model_path", "port", "random_seed", "tp_size", "dp_size", "pp_size")
-_TOKEN = re.compile(
-    # A text that does not end takes the rest: each character is looked at once.
-    r"(?P<text>'(?:[^'\\]|\\.)*(?:'|\Z)|\"(?:[^\"\\]|\\.)*(?:\"|\Z))"
-    r"|(?P<word>[\w.+-]+)|(?P<open>[(\[{])"
-    r"|(?P<close>[)\]}])|(?P<equals>[=:])|(?P<other>.)",
-    re.DOTALL,
-)
-_MOST_ARGUMENTS = 65536
-
-
-def identity_in(message: str) -> dict[str, str]:
-    """What tells one start from another, from the engine's line with its arguments.
-
-    `ServerArgs(port=1, ...)` and `{'port': 1, ...}` are read alike, at the first level only: names
-    inside of texts and of nested values are no arguments. Nothing else of the line is kept.
-    """
-    found: dict[str, str] = {}
-    depth, name, value_of = 0, "", ""
-    for token in _TOKEN.finditer(message, len(START), _MOST_ARGUMENTS):
-        kind, word = token.lastgroup, token[0].strip("'\"")
-        if kind in ("open", "close"):
-            depth += 1 if kind == "open" else -1
-            name = value_of = ""
-        elif depth == 1 and kind == "equals":
-            value_of, name = name, ""
-        elif depth == 1 and kind in ("text", "word"):
-            if value_of in _IDENTITY and word != "None":
-                found.setdefault(value_of, word)
-            name, value_of = ("", "") if value_of else (word, "")
-        elif kind == "other" and token[0] == ",":
-            name = value_of = ""
-    return found
