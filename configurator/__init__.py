@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Report,
         Trace,
     )
+    from configurator.evidence.report_values import as_dict, as_float, as_int, as_ints
     from configurator.evidence.serverlog import last_words
     from configurator.launch import Launch, LaunchEnv, LaunchWord
     from configurator.probes import (
@@ -104,6 +105,10 @@ _HOME = {
     "Trace": "evidence.model",
     "acceptance_of": "evidence.answers",
     "answers_of": "evidence.answers",
+    "as_dict": "evidence.report_values",
+    "as_float": "evidence.report_values",
+    "as_int": "evidence.report_values",
+    "as_ints": "evidence.report_values",
     "before": "engine.releases",
     "catalogue_of": "engine.catalogue",
     "corruption_of": "evidence.answers",
@@ -168,6 +173,10 @@ __all__ = [
     "absent_drafts",
     "acceptance_of",
     "answers_of",
+    "as_dict",
+    "as_float",
+    "as_int",
+    "as_ints",
     "because",
     "before",
     "catalogue_of",

@@ -13,8 +13,10 @@ from configurator import (
     Observation,
     Outcome,
     Replica,
+    Report,
     Rung,
     answers_of,
+    as_int,
     corruption_of,
     inconclusive,
     probe,
@@ -31,20 +33,59 @@ _GIVE_ENVIRONMENT = (
 )
 
 
-def _environments(replica: Replica) -> Iterator[tuple[dict[str, str], str]]:
-    """What is known of the environment, with where it was read."""
+def _environments(replica: Replica) -> list[tuple[dict[str, str], str]]:
+    """What is known of the environment, with where it was read.
+
+    An empty one says nothing: the engine's processes set their own title, which wipes what /proc
+    shows of them, and what the engine exposes of itself holds at least the variable that asks for
+    it.
+    """
+    found: list[tuple[dict[str, str], str]] = []
     if replica.environment is not None and "error" not in replica.environment:
-        yield replica.environment, "environment"
+        found.append((replica.environment, "environment"))
+    found += [
+        ({str(name): str(value) for name, value in variables.items()}, _pointer(index))
+        for index, variables in _exposed(replica)
+    ]
+    return [(variables, place) for variables, place in found if any(map(_is_name, variables))]
+
+
+def _pointer(index: int) -> str:
+    return f"server_info.json#/internal_states/{index}/env_vars"
+
+
+def _is_name(name: str) -> bool:
+    return bool(name.strip("\0 "))
+
+
+def _exposed(replica: Replica) -> Iterator[tuple[int, dict[Any, Any]]]:
+    """What the engine exposes of its own environment, by data parallel rank."""
     states = (replica.server_info or {}).get("internal_states")
     for index, state in enumerate(states if isinstance(states, list) else []):
         variables = state.get("env_vars") if isinstance(state, dict) else None
         if isinstance(variables, dict) and "error" not in variables:
-            values = {str(name): str(value) for name, value in variables.items()}
-            yield values, f"server_info.json#/internal_states/{index}/env_vars"
+            yield index, variables
+
+
+def _unknown_ranks(replica: Replica) -> str:
+    """Which data parallel ranks keep their environment to themselves while another tells it.
+
+    Each rank is a process of its own, perhaps on another host, and answers for itself alone.
+    """
+    told = {index for index, variables in _exposed(replica) if any(map(_is_name, variables))}
+    size = as_int((replica.server_info or {}).get("dp_size")) or 1
+    if size <= 1 or not any(_exposed(replica)) or len(told) >= size:
+        return ""
+    return f": {len(told)} of {size} data parallel ranks tell it"
+
+
+def _modern(name: str) -> str:
+    """The variable's present name: the engine rewrites the old prefix SGL_ at import."""
+    return "SGLANG_" + name.removeprefix("SGL_") if name.startswith("SGL_") else name
 
 
 def _simulates(name: str, value: str) -> bool:
-    if name != f"{_SIMULATED}_LEN":
+    if _modern(name) != f"{_SIMULATED}_LEN":
         return False
     if value == "<set>" or "redacted" in value:
         return True
@@ -64,13 +105,16 @@ def no_simulated_acceptance(check: Check) -> Outcome:
     Refuted: it has. Tokens are then committed whatever the draft said, the output is garbage, and
     every figure of acceptance is the number that was asked for.
 
-    Open: the environment is not known. Acceptance figures cannot tell: a simulated 3.05 looks
+    Open: the environment is not known, empty (a process that sets its own title shows none), or
+    not known of every data parallel rank. Acceptance figures cannot tell: a simulated 3.05 looks
     like a real one.
     """
     bad: list[Observation] = []
     known: list[Observation] = []
+    partly = _unknown_ranks(check.replica)
     for variables, locator in _environments(check.replica):
-        known.append(Observation("environment", "variables", len(variables), Rung.BUILT, locator))
+        seen = Observation("environment", "variables", len(variables), Rung.BUILT, locator)
+        known += [] if partly else [seen]
         bad += [
             Observation("environment", name, value, Rung.EXECUTED, locator)
             for name, value in variables.items()
@@ -78,7 +122,7 @@ def no_simulated_acceptance(check: Check) -> Outcome:
         ]
     silent = _silent(check.replica, "knows_simulation", known)
     for report in check.replica.reports:
-        values = report.simulated_acceptance
+        values = _simulated_by(report)
         if report.knows_simulation:
             text = values or "none"
             known.append(
@@ -97,8 +141,15 @@ def no_simulated_acceptance(check: Check) -> Outcome:
     if known and not silent:
         text = f"{_SIMULATED}_LEN is not set above 0"
         return proven(Rung.BUILT, text, *known)
-    text = f"the environment of the engine is not known{silent}"
+    text = f"the environment of the engine is not known{silent or partly}"
     return inconclusive(None, text, remedy=_GIVE_ENVIRONMENT)
+
+
+def _simulated_by(report: Report) -> dict[str, str]:
+    """Variables of simulated acceptance; one that is only listed as renamed is set to something."""
+    said = report.simulated_acceptance
+    old = [name for name in report.env_renamed if _modern(name).startswith(_SIMULATED)]
+    return {name: "<set>" for name in old if _modern(name) not in said} | said
 
 
 def _silent(replica: Replica, part: str, known: list[Observation]) -> str:
@@ -118,14 +169,16 @@ def no_undeclared_environment(check: Check) -> Outcome:
     SGLANG_ENABLE_FP8_LM_HEAD is of this kind in every released version. So is one that the engine
     has given up and only warns of, and one that the log of vLLM calls unknown.
 
-    Open: neither environment nor report is known, or there is only the environment and no
-    catalogue of the version.
+    Open: neither environment nor report is known, the environment is empty or not known of every
+    data parallel rank, or there is only the environment and no catalogue of the version.
     """
     names: dict[str, str] = {}
     sources: list[Observation] = []
+    partly = _unknown_ranks(check.replica)
     for variables, locator in _environments(check.replica):
         own = [name for name in variables if name.startswith(("SGLANG_", "SGL_"))]
-        sources.append(Observation("environment", "variables", len(own), Rung.RESOLVED, locator))
+        seen = Observation("environment", "variables", len(own), Rung.RESOLVED, locator)
+        sources += [] if partly else [seen]
         if check.catalogue is not None:
             names |= dict.fromkeys(own, locator)
     silent = _silent(check.replica, "knows_undeclared", sources)
@@ -148,7 +201,7 @@ def no_undeclared_environment(check: Check) -> Outcome:
             remedy="remove the variable, or use an engine build that declares it",
         )  # fmt: skip
     if silent or not sources:
-        text = f"the environment of the engine is not known{silent}"
+        text = f"the environment of the engine is not known{silent or partly}"
         return inconclusive(None, text, remedy=_GIVE_ENVIRONMENT)
     if check.catalogue is None and all(seen.source != "report" for seen in sources):
         text = "there is no catalogue of this engine version to compare the environment with"
@@ -176,9 +229,7 @@ def _is_read(name: str, check: Check) -> bool:
     given_up = check.catalogue.retired.get(name)
     if given_up is not None and given_up.replacement is None:
         return False
-    # SGL_ is the old prefix: the engine rewrites it at import.
-    modern = "SGLANG_" + name.removeprefix("SGL_") if name.startswith("SGL_") else name
-    return check.catalogue.knows_env(name) or check.catalogue.knows_env(modern)
+    return check.catalogue.knows_env(name) or check.catalogue.knows_env(_modern(name))
 
 
 @probe("requested-equals-resolved", kind="invariant", proof_rung="resolved")

@@ -493,6 +493,8 @@ def environment_facts() -> dict[str, Any]:
         ours = name.startswith(("SGLANG_", "SGL_"))
         if name.startswith("_") or not (ours or name in registry):
             continue
+        if name.startswith("SGL_SIMULATE_ACC"):
+            facts["simulated_acceptance"][name] = _shown(name, value)
         if name in outdated:
             facts["renamed"][name] = _text(getattr(outdated[name], "replacement", None))
         elif name.startswith("SGL_"):

@@ -320,7 +320,7 @@ def test_variables_are_sorted_by_who_reads_them(monkeypatch: pytest.MonkeyPatch)
         "SGLANG_DECLARED": "http://me:mine@host/x", "SGLANG_HIDDEN": "h", "SGLANG_RUN_ID": "r",
         "SGLANG_ENABLE_FP8_LM_HEAD": "1", "SGLANG_API_KEY": "k", "SGL_SOMETHING": "1",
         "SGLANG_OLD": "1", "SGLANG_GONE": "1", "SGLANG_SIMULATE_ACC_LEN": "3",
-        "SGLANG_MAX_NEW_TOKENS": "5", "OTHER_VARIABLE": "1",
+        "SGLANG_MAX_NEW_TOKENS": "5", "OTHER_VARIABLE": "1", "SGL_SIMULATE_ACC_LEN": "2",
     }  # fmt: skip
     for name, value in values.items():
         monkeypatch.setenv(name, value)
@@ -334,10 +334,11 @@ def test_variables_are_sorted_by_who_reads_them(monkeypatch: pytest.MonkeyPatch)
             "SGLANG_MAX_NEW_TOKENS": "5", "SGLANG_SIMULATE_ACC_LEN": "3",
         },
         "renamed": {
-            "SGL_SOMETHING": "SGLANG_SOMETHING", "SGLANG_OLD": "SGLANG_DECLARED",
+            "SGL_SOMETHING": "SGLANG_SOMETHING",
+            "SGL_SIMULATE_ACC_LEN": "SGLANG_SIMULATE_ACC_LEN", "SGLANG_OLD": "SGLANG_DECLARED",
             "SGLANG_GONE": None,
         },
-        "simulated_acceptance": {"SGLANG_SIMULATE_ACC_LEN": "3"},
+        "simulated_acceptance": {"SGLANG_SIMULATE_ACC_LEN": "3", "SGL_SIMULATE_ACC_LEN": "2"},
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -27,6 +28,14 @@ def reported(undeclared: tuple[str, ...] = (), **simulated: str) -> tuple[Report
 
 
 SILENT = (Report("tp1.json", 1, "ready", None),)
+RENAMED = dataclasses.replace(reported()[0], env_renamed={"SGL_SIMULATE_ACC_LEN": LENGTH})
+OLD = "SGL_SIMULATE_ACC_LEN"
+TOLD = {"SGLANG_EXPOSE_OWN_ENV_VARS": "1"}
+
+
+def exposed(*variables: dict[str, str], **info: Any) -> dict[str, Any]:
+    """/server_info of an engine whose data parallel ranks expose these variables."""
+    return {"internal_states": [{"env_vars": each} for each in variables], **info}
 
 
 @pytest.mark.parametrize(
@@ -35,7 +44,17 @@ SILENT = (Report("tp1.json", 1, "ready", None),)
         ({"environment": {LENGTH: "3"}}, "REFUTED"),
         ({"environment": {LENGTH: "-1"}}, "PROVEN"),
         ({"environment": {LENGTH: "nonsense"}}, "PROVEN"),
-        ({"environment": {}}, "PROVEN"),
+        ({"environment": {"PATH": "/bin"}}, "PROVEN"),
+        ({"environment": {}}, "INCONCLUSIVE"),
+        ({"environment": {"\0\0": ""}}, "INCONCLUSIVE"),
+        ({"environment": {OLD: "3"}}, "REFUTED"),
+        ({"environment": {OLD: "0"}}, "PROVEN"),
+        ({"environment": {"SGL_SIMULATE_ACC_METHOD": "x"}}, "PROVEN"),
+        ({"reports": reported(SGL_SIMULATE_ACC_LEN="2.5")}, "REFUTED"),
+        ({"reports": reported(SGL_SIMULATE_ACC_LEN="-1")}, "PROVEN"),
+        ({"reports": (RENAMED,)}, "REFUTED"),
+        ({"reports": (dataclasses.replace(RENAMED, simulated_acceptance={LENGTH: "-1"}),)},
+         "PROVEN"),
         ({"reports": reported(SGLANG_SIMULATE_ACC_LEN="2.5")}, "REFUTED"),
         ({"reports": reported()}, "PROVEN"),
         ({"server_info": {"internal_states": [{"env_vars": {LENGTH: "3"}}]}}, "REFUTED"),
@@ -47,10 +66,22 @@ SILENT = (Report("tp1.json", 1, "ready", None),)
         ({"server_info": {"internal_states": [{"env_vars": {"error": "x"}}]}}, "INCONCLUSIVE"),
         ({"reports": SILENT}, "INCONCLUSIVE"),
         ({"reports": reported() + SILENT}, "INCONCLUSIVE"),
-        ({"environment": {}, "reports": SILENT}, "PROVEN"),
+        ({"environment": {"PATH": "x"}, "reports": SILENT}, "PROVEN"),
+        ({"environment": {}, "reports": SILENT}, "INCONCLUSIVE"),
+        ({"server_info": exposed(TOLD)}, "PROVEN"),
+        ({"server_info": exposed({})}, "INCONCLUSIVE"),
+        ({"server_info": exposed({OLD: "3"})}, "REFUTED"),
+        ({"server_info": exposed(TOLD, TOLD, dp_size=2)}, "PROVEN"),
+        ({"server_info": exposed(TOLD, {}, dp_size=2)}, "INCONCLUSIVE"),
+        ({"server_info": exposed({}, {}, dp_size=2)}, "INCONCLUSIVE"),
+        ({"server_info": exposed(TOLD, dp_size=2)}, "INCONCLUSIVE"),
+        ({"server_info": exposed(TOLD, dp_size=2), "environment": TOLD}, "INCONCLUSIVE"),
+        ({"server_info": exposed(TOLD, {LENGTH: "3"}, dp_size=3)}, "REFUTED"),
+        ({"server_info": {"dp_size": 2, "internal_states": [{}]}, "environment": TOLD}, "PROVEN"),
+        ({"server_info": exposed(TOLD, dp_size="many")}, "PROVEN"),
         ({}, "INCONCLUSIVE"),
     ],
-)
+)  # fmt: skip
 def test_simulated_acceptance(
     validators: Validators, evidence: dict[str, Any], answer: str
 ) -> None:
@@ -73,7 +104,12 @@ def test_simulated_acceptance(
         (KNOWN, {}, "INCONCLUSIVE", "not known"),
         (KNOWN, {"reports": SILENT}, "INCONCLUSIVE", "tp1.json does not say it"),
         (None, {"reports": reported() + SILENT}, "INCONCLUSIVE", "tp1.json does not say it"),
-        (None, {"environment": {}, "reports": SILENT}, "INCONCLUSIVE", "no catalogue"),
+        (None, {"environment": {"PATH": "x"}, "reports": SILENT}, "INCONCLUSIVE", "no catalogue"),
+        (KNOWN, {"environment": {}}, "INCONCLUSIVE", "not known"),
+        (KNOWN, {"environment": {"PATH": "x"}}, "PROVEN", "every"),
+        (KNOWN, {"server_info": exposed({"SGLANG_KNOWN": "1"}, {}, dp_size=2)}, "INCONCLUSIVE",
+         "1 of 2 data parallel ranks tell it"),
+        (KNOWN, {"server_info": exposed({"SGLANG_X": "1"}, {}, dp_size=2)}, "REFUTED", "SGLANG_X"),
     ],
 )  # fmt: skip
 def test_undeclared_environment(
