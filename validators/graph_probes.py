@@ -1,4 +1,4 @@
-"""The probe of CUDA graphs, and that of the server's state."""
+"""The probe of CUDA graphs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from configurator import (
+    Answer,
     Check,
     ModelReport,
     Observation,
@@ -16,6 +17,7 @@ from configurator import (
     Replica,
     Report,
     Rung,
+    as_int,
     inconclusive,
     on_ranks,
     probe,
@@ -37,38 +39,6 @@ _DECODE = re.compile(
 )
 
 
-@probe("server-ready", proof_rung="resolved")
-def server_ready(check: Check) -> Outcome:
-    """The server answers requests.
-
-    Proven: it reported readiness and answered (executed when a request with output was recorded).
-    Readiness says nothing of what was loaded: a server can be ready and die of its first request.
-
-    Refuted: it died while starting; the last error of its log says why.
-
-    Open: it is still starting, in the phase that is named, or it cannot be reached. A first start
-    may compile kernels for many minutes; that is no failure.
-    """
-    state = check.replica.state
-    seen = Observation(
-        "log" if "log" in state.locator else "process",
-        "server", state.state, Rung.RESOLVED, state.locator, state.reason[:300],
-    )  # fmt: skip
-    where = f" in phase {state.phase}" if state.phase else ""
-    why = f": {state.reason}" if state.reason else ""
-    if state.state == "ready":
-        answered = [e for e in check.replica.exchanges if e.status == 200]
-        if answered:
-            text = f"the server is ready and answered {len(answered)} requests"
-            return proven(Rung.EXECUTED, text, seen)
-        return proven(Rung.RESOLVED, "the server is ready; no request was recorded", seen)
-    if state.state == "failed":
-        text = f"the server failed{where}{why}"
-        return refuted(Rung.RESOLVED, text, seen, remedy=state.remedy or "mend the cause it names")
-    text = f"the server is {state.state}{where}{why}"
-    return inconclusive(None, text, seen, remedy=state.remedy or "wait longer (--wait)")
-
-
 @probe("decode-cuda-graphs", takes="BS,...", proof_rung="captured")
 def decode_cuda_graphs(check: Check) -> Outcome:
     """Decode steps (with speculation: target verify steps) replay CUDA graphs.
@@ -77,6 +47,10 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     (executed); or, without metrics, every decode line of the log says so (executed) or every wished
     batch size was captured (captured).
 
+    With wished sizes, and with the profile's concurrency, each of them must also be captured, or
+    a decode line of that size must say that a graph was replayed: passes of another size show
+    nothing of it. The concurrency may be padded to the next larger captured size.
+
     Refuted: all or nearly all counted passes were eager, a wished batch size was not captured, the
     decode lines of a wished batch size or of the profile's concurrency say that it ran eager, or
     the engine resolved decode graphs to disabled.
@@ -84,7 +58,8 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     The sizes are those that every rank captured; the batch sizes that were to be captured prove
     nothing, and neither does a report that does not show its table of graphs.
 
-    Open: both kinds of passes were counted, or neither metrics nor captured sizes are known. The
+    Open: both kinds of passes were counted, or neither metrics nor captured sizes are known; a
+    wished size of which nothing is known; graphs that replay although they are disabled. The
     gauge `is_cuda_graph` may stay 0 while graphs replay and is not used. Fewer launches a step do
     not mean fewer kernels. A draft whose extend step was not captured runs eager; the summary
     says so.
@@ -120,8 +95,10 @@ def decode_cuda_graphs(check: Check) -> Outcome:
             remedy=f"capture it: --cuda-graph-bs-decode {' '.join(map(str, sorted(eager)))}",
         )  # fmt: skip
     if passes is not None and sum(passes.values()) > 0:
-        return _of_passes(passes, observations, sizes, note, _together(replica))
-    return _without_metrics(replica, lines, table, observations, note)
+        outcome = _of_passes(passes, observations, sizes, note, _together(replica))
+    else:
+        outcome = _without_metrics(replica, lines, table, observations, note)
+    return _for_every_size(outcome, check, wished, table, lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +147,59 @@ def _eager_where_needed(check: Check, wished: list[int], lines: list[_Line]) -> 
         needed.add(check.deployment.profile.workload.concurrency)
     replayed = {size for _, size, graph in lines if graph}
     return ({size for _, size, _ in lines} - replayed) & needed
+
+
+def _for_every_size(
+    outcome: Outcome, check: Check, wished: list[int], table: _Table, lines: list[_Line]
+) -> Outcome:
+    """A proof only where graphs are enabled, and where every size that is needed has one."""
+    if outcome.answer is not Answer.PROVEN:
+        return outcome
+    off = _disabled(check.replica)
+    if off is not None:
+        text = f"/server_info says {off.subject} {off.value}, but {outcome.summary}"
+        return inconclusive(
+            outcome.rung, text, off, *outcome.observations, conflicts=(text,),
+            remedy="collect /server_info, /metrics and the log of the same start",
+        )  # fmt: skip
+    eager = {size for _, size, graph in lines if not graph}
+    known = {size for _, size, graph in lines if graph} - eager
+    captured = set() if table.unknown else table.sizes or set()
+    open_sizes = set(wished) - captured - known
+    most = _concurrency(check)
+    if most is not None and most not in known and not _is_covered(check.replica, most, captured):
+        open_sizes.add(most)
+    if not open_sizes:
+        return outcome
+    text = f"{outcome.summary}; not known for batch size {_listed(open_sizes)}"
+    return inconclusive(
+        outcome.rung, f"{text}{f', {table.unknown}' if table.unknown else ''}",
+        *outcome.observations,
+        remedy="keep the server's log from its start or the in-engine report, which list the "
+        "captured sizes, and capture what is missing: --cuda-graph-bs-decode",
+    )  # fmt: skip
+
+
+def _concurrency(check: Check) -> int | None:
+    """Requests of the profile that run together on one data parallel rank; None: no profile."""
+    if check.deployment is None:
+        return None
+    profile = check.deployment.profile
+    together = math.ceil(profile.workload.concurrency / profile.topology.data)
+    most = as_int(_info(check.replica).get("max_running_requests")) or together
+    return max(1, min(together, most))
+
+
+def _is_covered(replica: Replica, size: int, captured: set[int]) -> bool:
+    """The size is captured, or padded to the next larger one that is."""
+    if size in captured:
+        return True
+    is_padded = _info(replica).get("disable_cuda_graph_padding") is not True
+    return is_padded and size < max(captured, default=0)
+
+
+def _info(replica: Replica) -> dict[str, Any]:
+    return replica.server_info or replica.server_info_startup or {}
 
 
 def _without_metrics(
@@ -265,7 +295,7 @@ def _decode_lines(replica: Replica) -> Iterator[_Line]:
 
 def _disabled(replica: Replica) -> Observation | None:
     """The resolved field that switches decode graphs off; None when none does."""
-    info = replica.server_info or replica.server_info_startup or {}
+    info = _info(replica)
     config = info.get("cuda_graph_config")
     decode = config.get("decode") if isinstance(config, dict) else None
     if isinstance(decode, dict) and decode.get("backend") == "disabled":
@@ -349,7 +379,7 @@ def _sizes_of(target: ModelReport) -> list[int] | None:
 
 def _captured(replica: Replica) -> Iterator[tuple[Observation, list[int]]]:
     """Batch sizes captured for decode or verify steps, as /server_info and the log say."""
-    info = replica.server_info or replica.server_info_startup or {}
+    info = _info(replica)
     states = info.get("internal_states")
     for index, state in enumerate(states if isinstance(states, list) else []):
         sizes = state.get("decode_cuda_graph_bs") if isinstance(state, dict) else None

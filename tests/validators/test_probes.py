@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 from replicas import judged, log, said, spoken
 
+from configurator.content import Library
 from configurator.evidence.model import Exchange, Sample
 from configurator.loader import Validators
+from configurator.resolve import resolve
 
 SPECULATING = {"speculative_algorithm": "EAGLE", "speculative_num_draft_tokens": 4}
 GOOD, BAD, HALF = [0, 0, 0, 100], [399], [60, 30, 10]
@@ -191,6 +194,73 @@ def test_decode_graphs(
     outcome = judged(validators, f"decode-cuda-graphs={asked}", **evidence)
     assert said(outcome) == expected
     assert fact in outcome.summary
+
+
+def decode(running: int, *, graph: bool = True) -> str:
+    return f"Decode batch, #running-req: {running}, cuda graph: {graph}, gen throughput: 9"
+
+
+ONE, BIG = decode(1), decode(64)
+OFF = {"disable_cuda_graph": True}
+
+
+@pytest.mark.parametrize(
+    ("asked", "evidence", "expected", "fact"),
+    [
+        ("64", {"metrics": passes(100, 0)}, ("INCONCLUSIVE", "executed"),
+         "100 decode passes replayed graphs, none eager; not known for batch size 64"),
+        ("1,2", {"metrics": passes(100, 0), "server_info": CAPTURED}, ("PROVEN", "executed"), "2"),
+        ("64", {"metrics": passes(9, 0), "log": log(BIG)}, ("PROVEN", "executed"), "9 decode"),
+        ("64", {"metrics": passes(9, 0), "log": log(ONE)}, ("INCONCLUSIVE", "executed"), "for b"),
+        ("64", {"log": log(ONE)}, ("INCONCLUSIVE", "executed"), "not known for batch size 64"),
+        ("1", {"log": log(ONE)}, ("PROVEN", "executed"), "all 1 decode lines"),
+        ("1,64", {"log": log(ONE, BIG)}, ("PROVEN", "executed"), "all 2 decode lines"),
+        ("64", {"metrics": passes(9, 0), "log": log(BIG, decode(64, graph=False))},
+         ("INCONCLUSIVE", "executed"), "not known for batch size 64"),
+        ("", {"metrics": passes(10, 0), "server_info": OFF}, ("INCONCLUSIVE", "executed"),
+         "/server_info says disable_cuda_graph True, but 10 decode passes"),
+        ("", {"log": log(ONE), "server_info": OFF}, ("INCONCLUSIVE", "executed"), "but all 1"),
+        ("", {"metrics": passes(0, 10), "server_info": OFF}, ("REFUTED", "executed"), "all 10"),
+    ],
+)  # fmt: skip
+def test_a_wished_size_needs_a_trace_of_its_own(
+    validators: Validators, asked: str, evidence: dict[str, Any],
+    expected: tuple[str, str | None], fact: str,
+) -> None:  # fmt: skip
+    outcome = judged(validators, f"decode-cuda-graphs={asked}", **evidence)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+    assert bool(outcome.conflicts) == ("says disable" in outcome.summary)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "evidence", "expected"),
+    [
+        (1, {"metrics": passes(100, 0)}, ("INCONCLUSIVE", "executed")),
+        (1, {"metrics": passes(100, 0), "server_info": CAPTURED}, ("PROVEN", "executed")),
+        (3, {"metrics": passes(100, 0), "server_info": CAPTURED}, ("PROVEN", "executed")),
+        (3, {"server_info": CAPTURED}, ("PROVEN", "captured")),
+        (3, {"server_info": {**CAPTURED, "disable_cuda_graph_padding": True}},
+         ("INCONCLUSIVE", "captured")),
+        (8, {"metrics": passes(100, 0), "server_info": CAPTURED}, ("INCONCLUSIVE", "executed")),
+        (8, {"metrics": passes(100, 0), "server_info": {**CAPTURED, "max_running_requests": 4}},
+         ("PROVEN", "executed")),
+        (64, {"log": log(BIG)}, ("PROVEN", "executed")),
+        (64, {"log": log(ONE)}, ("INCONCLUSIVE", "executed")),
+    ],
+)  # fmt: skip
+def test_the_profiles_concurrency_needs_a_graph(
+    validators: Validators, library: Library, concurrency: int, evidence: dict[str, Any],
+    expected: tuple[str, str | None],
+) -> None:  # fmt: skip
+    deployment = resolve(*library.profile("ling-3.0-flash-spark"), library)
+    profile = deployment.profile
+    workload = profile.workload.model_copy(update={"concurrency": concurrency})
+    deployment = dataclasses.replace(
+        deployment, profile=profile.model_copy(update={"workload": workload})
+    )
+    outcome = judged(validators, "decode-cuda-graphs", deployment=deployment, **evidence)
+    assert said(outcome) == expected
 
 
 @pytest.mark.parametrize(
