@@ -13,7 +13,6 @@ from configurator import (
     Replica,
     Report,
     Rung,
-    Trace,
     inconclusive,
     on_ranks,
     probe,
@@ -26,8 +25,14 @@ _KV_LINE = re.compile(
     r"dtype: (?:torch\.)?(\w+)"
 )
 _FP8_GEMM = re.compile(r"qqtst|e4m3|float_e4m3|fp8", re.IGNORECASE)
-_GEMM = re.compile(r"gemm|nvjet|cutlass|scaled_mm|matmul", re.IGNORECASE)
-_NOT_LINEAR = re.compile(r"quant|moe|attention|cache", re.IGNORECASE)
+_GEMM = re.compile(r"gemm|gemv|nvjet|cutlass|scaled_mm|matmul", re.IGNORECASE)
+_NOT_LINEAR = re.compile(
+    r"quant|moe|expert|grouped|masked|GemmType(?:\)[1-9]|::[MK]_?Group)|attention|flash|fmha|cache"
+    r"|reduce",
+    re.IGNORECASE,
+)
+"""Experts, attention, and what prepares or adds up for a GEMM; GemmType 0 of DeepGEMM is a plain
+one, and the others are grouped."""
 _OTHER = re.compile(r"unquantized|fp4|int[48]|awq|gptq", re.IGNORECASE)
 """Methods that are certainly not FP8."""
 _MOST = 0.5
@@ -282,30 +287,25 @@ def _kv_caches(replica: Replica) -> Iterator[Observation]:
 def fp8_weights(check: Check) -> Outcome:
     """The linear layers hold FP8 weights and run FP8 GEMMs; the LM head is not meant.
 
-    Proven: a trace has FP8 GEMM kernels (executed), or the in-engine report shows an FP8
-    quantization method for at least half of the linear layers of every rank (built).
+    Proven: at least half of the GEMM launches of every trace, without those of the LM head and of
+    experts, are FP8 (executed), or the in-engine report shows an FP8 quantization method for at
+    least half of the linear layers of every rank (built).
 
     Refuted: the report shows a rank whose linear layers are all unquantized, or of another type.
 
-    Open: fewer layers are FP8, with the share of them; neither report nor trace. `quantization` in
-    /server_info is an echo of the flag, or null when the checkpoint decides.
+    Open: fewer launches or layers are FP8, with the share of them; neither report nor trace.
+    `quantization` in /server_info is an echo of the flag, or null when the checkpoint decides.
     """
-    traced = [
-        Observation(
-            "trace", "GEMM kernel", kernel.name, Rung.EXECUTED, trace.file,
-            f"{kernel.count} launches",
-        )
-        for trace in check.replica.traces
-        for kernel in trace.kernels
-        if _is_fp8_gemm(kernel.name) and not _only_the_head(kernel.name, trace)
-    ]  # fmt: skip
+    traced = _gemms(check.replica)
     shares = list(_shares(check.replica))
     layers = [seen for share in shares for seen in share.layers]
     if shares:
         return _of_shares(check.replica, shares, traced, layers)
-    if traced:
-        text = f"the trace has FP8 GEMMs: {str(traced[0].value)[:80]}"
-        return proven(Rung.EXECUTED, text, *traced[:3])
+    if traced.fp8:
+        if traced.is_most:
+            return proven(Rung.EXECUTED, str(traced), *traced.observations[:3])
+        text = f"{traced}: fewer than half of them"
+        return inconclusive(Rung.EXECUTED, text, *traced.observations[:3], remedy=_GIVE_REPORT)
     info = check.replica.server_info or {}
     value = info.get("quantization")
     if value is None:
@@ -317,17 +317,58 @@ def fp8_weights(check: Check) -> Outcome:
     return inconclusive(Rung.RESOLVED, text, seen, remedy=_GIVE_REPORT)
 
 
+@dataclass(frozen=True, slots=True)
+class _Gemms:
+    """GEMM launches of linear layers in the trace that has the smallest share of FP8."""
+
+    fp8: int
+    total: int
+    observations: list[Observation]
+    """The FP8 kernels of every trace."""
+
+    @property
+    def is_most(self) -> bool:
+        """FP8 is the rule there."""
+        return self.fp8 > 0 and self.fp8 >= _MOST * self.total
+
+    def __str__(self) -> str:
+        name = str(self.observations[0].value)[:80] if self.observations else "none"
+        return f"the trace has FP8 GEMMs, {self.fp8} of {self.total} launches: {name}"
+
+
+def _gemms(replica: Replica) -> _Gemms:
+    seen: list[Observation] = []
+    counts = []
+    for trace in replica.traces:
+        fp8 = other = 0
+        for kernel in trace.kernels:
+            if not _is_linear(kernel.name):
+                continue
+            head = sum(step.steps for step in trace.steps if step.last_gemm == kernel.name)
+            if not _is_fp8_gemm(kernel.name):
+                # Other layers may share the head's kernel: one launch a step is the head's.
+                other += max(0, kernel.count - head)
+            elif not head:
+                fp8 += kernel.count
+                excerpt = f"{kernel.count} launches"
+                seen.append(
+                    Observation(
+                        "trace", "GEMM kernel", kernel.name, Rung.EXECUTED, trace.file, excerpt
+                    )
+                )
+        if fp8 or other:
+            counts.append((fp8, fp8 + other))
+    fp8, total = min(counts, key=lambda pair: pair[0] / pair[1], default=(0, 0))
+    return _Gemms(fp8, total, seen)
+
+
+def _is_linear(name: str) -> bool:
+    is_gemm = _GEMM.search(name) or "qqtst" in name
+    return bool(is_gemm and not _NOT_LINEAR.search(name))
+
+
 def _is_fp8_gemm(name: str) -> bool:
-    return bool(
-        _FP8_GEMM.search(name)
-        and (_GEMM.search(name) or "qqtst" in name)
-        and not _NOT_LINEAR.search(name)
-    )
-
-
-def _only_the_head(name: str, trace: Trace) -> bool:
-    """The kernel is the LM head's, as the last GEMM of a step."""
-    return any(step.last_gemm == name for step in trace.steps)
+    return bool(_FP8_GEMM.search(name)) and _is_linear(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +411,7 @@ def _shares(replica: Replica) -> Iterator[_Share]:
 
 
 def _of_shares(
-    replica: Replica, shares: list[_Share], traced: list[Observation], layers: list[Observation]
+    replica: Replica, shares: list[_Share], traced: _Gemms, layers: list[Observation]
 ) -> Outcome:
     """What the layers of every rank say, and a trace of one of them."""
     reports = [share.report for share in shares]
@@ -378,15 +419,15 @@ def _of_shares(
     few = [share for share in shares if share.fp8 < _MOST * share.total]
     worst = min(shares, key=lambda share: share.fp8 / max(1, share.total))
     where = on_ranks([share.report for share in none or few], reports) if none or few else ""
-    seen = (*traced[:3], *layers)
-    if none and not traced:
+    seen = (*traced.observations[:3], *layers)
+    if none and not traced.observations:
         return refuted(
             Rung.BUILT, f"{worst}{where}", *seen,
             remedy="use an FP8 checkpoint, or set --quantization fp8",
         )  # fmt: skip
-    rung = Rung.EXECUTED if traced else Rung.BUILT
+    rung = Rung.EXECUTED if traced.is_most else Rung.BUILT
     if few:
-        conflicts = (f"the trace has FP8 GEMMs, but {worst}{where}",) if traced and none else ()
+        conflicts = (f"{traced}, but {worst}{where}",) if none else ()
         return inconclusive(
             rung, f"{worst}{where}", *seen, conflicts=conflicts,
             remedy="use a checkpoint whose linear layers are FP8, or set --quantization fp8",
@@ -395,5 +436,5 @@ def _of_shares(
     if lack:
         text = f"{worst}, but the part quant_methods is missing{on_ranks(lack, replica.reports)}"
         return inconclusive(rung, text, *seen, remedy=_GIVE_REPORT)
-    ran = f"the trace has FP8 GEMMs: {str(traced[0].value)[:80]}; " if traced else ""
+    ran = f"{traced}; " if traced.observations else ""
     return proven(rung, f"{ran}{worst}", *seen)

@@ -290,6 +290,58 @@ def test_formats_of_the_kv_cache_and_what_they_are_kept_as(
     assert fact in outcome.summary
 
 
+def launches(counts: dict[str, int], *, last: str = "", steps: int = 8) -> tuple[Trace, ...]:
+    seen = tuple(Kernel(name, count, 10.0) for name, count in counts.items())
+    return (Trace("t.json.gz", seen, (TraceStep("DECODE", steps, 5, 1, 52, last),)),)
+
+
+GROUPED = (
+    "void deep_gemm::sm90_fp8_gemm_1d2d_impl<GemmType::GroupedMasked>",
+    "void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 512u, (deep_gemm::GemmType)1>",
+)
+DENSE = "void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 512u, (deep_gemm::GemmType)0>"
+FLASH = "void cutlass::device_kernel<flash::FlashAttnFwdSm90<cutlass::float_e4m3_t>>"
+FEW = {NVJET: 1000, "nvjet_qqtst_128x64": 1}
+HALF_FP8 = launches({"nvjet_sm90_tst_8x64": 8, CUTLASS_FP8: 8})
+
+
+@pytest.mark.parametrize(
+    ("traces", "expected", "fact"),
+    [
+        (launches(FEW), ("INCONCLUSIVE", "executed"), "1 of 1001 launches"),
+        (launches({NVJET: 1000, GROUPED[0]: 300}), ("INCONCLUSIVE", None), "nothing shows"),
+        (launches({NVJET: 1000, GROUPED[1]: 3000}), ("INCONCLUSIVE", None), "nothing shows"),
+        (launches({NVJET: 100, FLASH: 3000}), ("INCONCLUSIVE", None), "nothing shows"),
+        (launches({NVJET: 8, DENSE: 100}, last=NVJET), ("PROVEN", "executed"), "100 of 100"),
+        (HALF_FP8, ("PROVEN", "executed"), "8 of 16 launches"),
+        # The head's kernel serves other layers too: only one launch of it a step is the head's.
+        (launches({NVJET: 1008, "nvjet_qqtst_128x64": 1}, last=NVJET),
+         ("INCONCLUSIVE", "executed"), "1 of 1001 launches"),
+        (launches({NVJET: 100, "void gemv2T_kernel<bf16>": 900, CUTLASS_FP8: 200}),
+         ("INCONCLUSIVE", "executed"), "200 of 1200"),
+        # One rank runs FP8, the other does not.
+        (HALF_FP8 + launches(FEW), ("INCONCLUSIVE", "executed"), "1 of 1001 launches"),
+    ],
+)  # fmt: skip
+def test_fp8_gemms_are_most_of_what_linear_layers_run(
+    validators: Validators, traces: tuple[Trace, ...], expected: tuple[str, str | None], fact: str
+) -> None:
+    outcome = judged(validators, "fp8-weights", traces=traces)
+    assert said(outcome) == expected
+    assert fact in outcome.summary
+
+
+def test_a_few_fp8_gemms_lift_no_report(validators: Validators) -> None:
+    reports = report(linear_methods=FP8_LINEAR)
+    for traces, rung in ((launches(FEW), "built"), (HALF_FP8, "executed"), ((), "built")):
+        outcome = judged(validators, "fp8-weights", reports=reports, traces=traces)
+        assert said(outcome) == ("PROVEN", rung)
+    plain = report(linear_methods=PLAIN_LINEAR)
+    outcome = judged(validators, "fp8-weights", reports=plain, traces=HALF_FP8)
+    assert said(outcome) == ("INCONCLUSIVE", "executed")
+    assert "8 of 16 launches" in outcome.conflicts[0]
+
+
 MEGA = "NVIDIA megakernel:"
 RANK = "[2026-11-30 09:00:00 TP0]"
 ACTIVE = f"{RANK} {MEGA} active (llama: 1 step; widths [1, 2]; bitwise numerics; built in 3 s)"
