@@ -1,4 +1,4 @@
-"""Probes of backends and precision: attention, KV cache, FP8 weights."""
+"""Probes of precision: KV cache, FP8 weights."""
 
 from __future__ import annotations
 
@@ -38,100 +38,6 @@ _OTHER = re.compile(r"unquantized|fp4|int[48]|awq|gptq", re.IGNORECASE)
 _MOST = 0.5
 """FP8 checkpoints leave some linear layers as they are, but not most of them."""
 _GIVE_REPORT = "run with the in-engine report (evidence.instrument: standard)"
-
-
-@probe("attention-backend", takes="NAME", requires_value=True, proof_rung="resolved")
-def attention_backend(check: Check) -> Outcome:
-    """Decode attention runs on the named backend.
-
-    Proven: the in-engine report of every rank names it for the runner that was built, or
-    /server_info resolved it. The engine exposes nothing higher over HTTP, so the latter is proven
-    as far as resolved; the verdict says that it is no more, and whether the launch command asks
-    for the backend.
-
-    Refuted: another backend was built or resolved.
-
-    Open: neither is known; the class of the backend object belongs to another name, which is a
-    conflict; or one rank does not say.
-    """
-    wish = (check.expectation.value or "").lower()
-    reports = check.replica.reports
-    built, conflicts = list(_attention(check.replica)), list(_contradicted(check.replica))
-    resolved = _resolved_attention(check.replica)
-    remedy = f"set --attention-backend {wish}, and read the log for why another was chosen"
-    for seen in built or resolved:
-        if str(seen.value).lower() != wish and wish not in _names_of_class(seen.excerpt):
-            text = f"decode attention is {seen.value} ({seen.source}), not {wish}"
-            return refuted(seen.rung, text, *built, *resolved, remedy=remedy)
-    if conflicts:
-        return inconclusive(
-            Rung.RESOLVED, conflicts[0], *built, *resolved, remedy=_GIVE_REPORT,
-            conflicts=tuple(dict.fromkeys(conflicts)),
-        )  # fmt: skip
-    lack = [r for r in reports if r.target is None or not r.target.decode_attention]
-    if built and lack:
-        text = f"{wish} was built, but decode_attention is not known{on_ranks(lack, reports)}"
-        return inconclusive(Rung.BUILT, text, *built, *resolved, remedy=_GIVE_REPORT)
-    if built:
-        text = f"the runner was built with {wish} for decode attention"
-        return proven(Rung.BUILT, text, *built, *resolved)
-    if resolved:
-        text = f"{resolved[0].subject} resolved to {wish}: no more than resolved, "
-        text += "no evidence shows what ran"
-        if _is_asked(check.replica, wish):
-            text += ", and the launch command asks for it"
-        return proven(Rung.RESOLVED, text, *resolved)
-    return inconclusive(None, "nothing shows the attention backend", remedy=_GIVE_REPORT)
-
-
-def _attention(replica: Replica) -> Iterator[Observation]:
-    """The name of the backend on every rank, and the class of the object as the excerpt."""
-    for report in replica.reports:
-        if report.target is not None and report.target.decode_attention:
-            yield Observation(
-                "report", "decode attention", report.target.decode_attention, Rung.BUILT,
-                report.file, report.target.attention_class or "", rank=report.rank,
-            )  # fmt: skip
-
-
-def _resolved_attention(replica: Replica) -> list[Observation]:
-    info = replica.server_info or replica.server_info_startup or {}
-    field = "decode_attention_backend"
-    if info.get(field) is None:
-        field = "attention_backend"
-    if info.get(field) is None:
-        return []
-    pointer = f"server_info.json#/{field}"
-    return [Observation("server_info", field, info[field], Rung.RESOLVED, pointer)]
-
-
-def _is_asked(replica: Replica, wish: str) -> bool:
-    """The launch command names the backend, so that /server_info may only repeat it."""
-    fields = ("decode_attention_backend", "attention_backend")
-    return any(str(replica.requested.get(field)).lower() == wish for field in fields)
-
-
-_CLASSES = (
-    ("triton", ("triton",)), ("torchnative", ("torch_native",)), ("intelamx", ("intel_amx",)),
-    ("flashinfer", ("flashinfer",)), ("flashattention", ("fa3", "fa4")),
-    ("flashmla", ("flashmla",)), ("trtllmha", ("trtllm_mha",)), ("trtllmmla", ("trtllm_mla",)),
-    ("cutlassmla", ("cutlass_mla",)), ("aiter", ("aiter",)), ("wave", ("wave",)),
-)  # fmt: skip
-"""How the class of a backend begins, and the names that it is chosen by."""
-
-
-def _names_of_class(name: str) -> tuple[str, ...]:
-    """The names of a backend's class; (): a class that wraps others, or one that is not known."""
-    plain = name.lower().replace("_", "")
-    return next((names for start, names in _CLASSES if plain.startswith(start)), ())
-
-
-def _contradicted(replica: Replica) -> Iterator[str]:
-    """Ranks whose backend object is of a class that belongs to another name."""
-    for seen in _attention(replica):
-        names = _names_of_class(seen.excerpt)
-        if names and str(seen.value).lower() not in names:
-            yield f"the runner says {seen.value}, but its attention object is {seen.excerpt}"
 
 
 @probe("kv-cache-dtype", takes="NAME", requires_value=True, proof_rung="built")

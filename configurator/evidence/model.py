@@ -205,6 +205,9 @@ class ModelReport:
     kv_pool_dtype: str | None = None
     """dtype that the KV pool was allocated with."""
     attention_class: str | None = None
+    """Class of the attention backend, which may wrap others."""
+    decode_attention_class: str | None = None
+    """Class of the backend inside it that decode or verify steps run on."""
     draft_attention: dict[str, str] = field(default_factory=dict)
     """Drafts only: class of the backend of the draft's decode and extend steps."""
     graphs: dict[str, Graphs] = field(default_factory=dict)

@@ -52,6 +52,7 @@ def parse_model(
         dtype=as_dtype(data.get("dtype")),
         kv_pool_dtype=as_dtype(as_dict(data.get("kv_pool")).get("dtype")),
         attention_class=as_text(data.get("attention_class") or data.get("attn_backend_class")),
+        decode_attention_class=as_text(data.get("decode_attention_class")),
         draft_attention=texts(data.get("draft_attention")),
         graphs=graphs,
         megakernel=_megakernel(data.get("megakernel")),

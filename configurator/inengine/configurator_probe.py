@@ -358,6 +358,23 @@ def pool_facts(runner: Any) -> dict[str, Any] | None:
     return {"class": type(pool).__name__, **types}
 
 
+def decode_backend(runner: Any) -> Any:
+    """The attention backend of decode steps, or of verify steps, inside what may wrap it."""
+    backend = get(runner, "decode_attn_backend") or get(runner, "attn_backend")
+    drafts = get(runner, "spec_algorithm.name", "NONE") != "NONE"
+    for _ in range(4):
+        # A hybrid verifies with its prefill backend unless it is told otherwise.
+        by_prefill = drafts and get(backend, "spec_attn_is_decode") is False
+        own = "prefill_backend" if by_prefill else "decode_backend"
+        parts = [get(backend, name) for name in (own, "full_attn_backend", "primary", "dense")]
+        # A backend may also keep the name of a kernel under one of these.
+        inner = [part for part in parts if type(part).__name__.endswith("Backend")]
+        if not inner:
+            break
+        backend = inner[0]
+    return backend
+
+
 def model_facts(run: Run, part: str, runner: Any) -> dict[str, Any]:
     """One model runner, target or draft."""
     model = runner.model
@@ -378,6 +395,7 @@ def model_facts(run: Run, part: str, runner: Any) -> dict[str, Any]:
         "prefill_attention": _text(getattr(runner, "prefill_attention_backend_str", None)),
         "decode_attention": _text(getattr(runner, "decode_attention_backend_str", None)),
         "attention_class": _name(getattr(runner, "attn_backend", None)),
+        "decode_attention_class": _name(decode_backend(runner)),
         "attention_layers": sum(_is_a(module, "RadixAttention") for _, module in modules),
         "moe_layers": [run.part(f"{part}.{name}", moe_facts, name, m) for name, m in experts],
         "quant_methods": run.part(f"{part}.quant_methods", method_counts, modules),

@@ -394,3 +394,51 @@ def test_a_scheduler_without_a_worker_still_reports() -> None:
     assert "error" not in report
     assert report["target"] is None
     assert report["errors"][0]["part"] == "target"
+
+
+def backend(name: str, **held: Any) -> Any:
+    """An object of a class of that name."""
+    made = type(name, (), {})()
+    vars(made).update(held)
+    return made
+
+
+TRITON, FA3 = backend("TritonAttnBackend"), backend("FlashAttentionBackend")
+# FlashInfer keeps the name of its kernel under the name that a hybrid keeps its backend under.
+FLASHINFER = backend("FlashInferAttnBackend", decode_backend="fa2", prefill_backend="fa2")
+
+
+def hybrid(**held: Any) -> Any:
+    return backend("HybridAttnBackend", decode_backend=TRITON, prefill_backend=FA3, **held)
+
+
+@pytest.mark.parametrize(
+    ("held", "name"),
+    [
+        ({"attn_backend": FLASHINFER}, "FlashInferAttnBackend"),
+        ({"attn_backend": hybrid()}, "TritonAttnBackend"),
+        ({"attn_backend": backend("HybridLinearAttnBackend", full_attn_backend=hybrid())},
+         "TritonAttnBackend"),
+        ({"attn_backend": backend("TboAttnBackend", primary=TRITON)}, "TritonAttnBackend"),
+        ({"attn_backend": backend("MiniMaxHybridAttnBackend", dense=FA3)},
+         "FlashAttentionBackend"),
+        # With speculation a hybrid verifies with its prefill backend unless told otherwise.
+        ({"attn_backend": hybrid(spec_attn_is_decode=False)}, "TritonAttnBackend"),
+        ({"attn_backend": hybrid(spec_attn_is_decode=False),
+          "spec_algorithm": SimpleNamespace(name="EAGLE")}, "FlashAttentionBackend"),
+        ({"attn_backend": hybrid(spec_attn_is_decode=True),
+          "spec_algorithm": SimpleNamespace(name="EAGLE")}, "TritonAttnBackend"),
+        ({"attn_backend": FA3, "decode_attn_backend": TRITON}, "TritonAttnBackend"),
+    ],
+)  # fmt: skip
+def test_the_backend_of_decode_steps_is_looked_up_inside_wrappers(
+    held: dict[str, Any], name: str
+) -> None:
+    assert type(probe.decode_backend(SimpleNamespace(**held))).__name__ == name
+
+
+def test_a_runner_without_an_attention_backend_has_none_for_decoding() -> None:
+    assert probe.decode_backend(SimpleNamespace()) is None
+    circle = backend("LoopBackend")
+    circle.primary = circle
+    assert probe.decode_backend(SimpleNamespace(attn_backend=circle)) is circle

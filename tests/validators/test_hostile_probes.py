@@ -296,6 +296,9 @@ UNQUANTIZED = raw()
 FP8_LINEAR = {"QKVParallelLinear:Fp8LinearMethod": 300, "RowParallelLinear:Unquantized": 100}
 FEW = {"QKVParallelLinear:Fp8LinearMethod": 1, "RowParallelLinear:UnquantizedLinearMethod": 400}
 UNKNOWN = {"QKVParallelLinear:CompressedTensorsLinearMethod": 4}
+WRAPS = {"decode_attention": "triton", "attention_class": "HybridLinearAttnBackend"}
+WRAPPED = raw(**WRAPS)
+TRITON = raw(decode_attention="triton", attention_class="TritonAttnBackend")
 OTHER_CLASS = raw(decode_attention="flashinfer", attention_class="TritonAttnBackend")
 
 
@@ -316,9 +319,33 @@ OTHER_CLASS = raw(decode_attention="flashinfer", attention_class="TritonAttnBack
         ("attention-backend=fa4", [raw(decode_attention="fa4",
                                        attention_class="FlashAttentionBackend")],
          ("PROVEN", "built"), "fa4"),
+        ("attention-backend=triton", [WRAPPED], ("INCONCLUSIVE", "resolved"),
+         "the class HybridLinearAttnBackend of the attention object, which wraps others"),
+        ("attention-backend=triton", [raw(**WRAPS, decode_attention_class="TritonAttnBackend")],
+         ("PROVEN", "built"), "(TritonAttnBackend)"),
+        ("attention-backend=triton",
+         [raw(**WRAPS, decode_attention_class="FlashInferAttnBackend")],
+         ("INCONCLUSIVE", "resolved"), "but its attention object is FlashInferAttnBackend"),
+        ("attention-backend=triton", [raw(decode_attention="triton", attention_class=None)],
+         ("INCONCLUSIVE", "resolved"), "no class of the attention object"),
         ("attention-backend=triton", [raw(decode_attention="triton",
-                                          attention_class="HybridLinearAttnBackend")],
-         ("PROVEN", "built"), "triton"),
+                                          attention_class="SomeFallbackBackend")],
+         ("INCONCLUSIVE", "resolved"), "the class SomeFallbackBackend"),
+        ("attention-backend=triton", [raw(decode_attention="triton",
+                                          attention_class="TritonFallbackBackend")],
+         ("INCONCLUSIVE", "resolved"), "the class TritonFallbackBackend"),
+        ("attention-backend=triton", [TRITON, WRAPPED], ("INCONCLUSIVE", "resolved"), "on rank 1"),
+        ("attention-backend=triton", [TRITON, TRITON], ("PROVEN", "built"), "triton"),
+        ("attention-backend=triton", [TRITON, raw()], ("REFUTED", "built"),
+         "is intel_amx (report), of class IntelAMXAttnBackend, not triton"),
+        ("attention-backend=fa3", [raw(decode_attention="fa4",
+                                       attention_class="FlashAttentionBackend")],
+         ("REFUTED", "resolved"), "is fa4"),
+        ("attention-backend=nsa", [raw(decode_attention="dsa",
+                                       attention_class="DeepseekSparseAttnBackend")],
+         ("PROVEN", "built"), "dsa"),
+        ("attention-backend=triton", [raw(decode_attention=None, attention_class=None)],
+         ("INCONCLUSIVE", None), "decode_attention is not known"),
         ("attention-backend=intel_amx", [raw(), raw(decode_attention=None)],
          ("INCONCLUSIVE", "built"), "decode_attention is not known on rank 1"),
         ("fp8-weights", [raw(quant_methods=FP8_LINEAR)], ("PROVEN", "built"),
@@ -355,6 +382,20 @@ def test_a_backend_that_was_asked_for_is_said_to_be(validators: Validators) -> N
     )  # fmt: skip
     assert said(outcome) == ("PROVEN", "resolved")
     assert outcome.summary.endswith("and the launch command asks for it")
+
+
+def test_a_report_that_does_not_say_leaves_the_resolved_name_open(validators: Validators) -> None:
+    info = {"attention_backend": "triton"}
+    silent = raw(decode_attention=None, attention_class=None)
+    outcome = asked(validators, "attention-backend=triton", silent, server_info=info)
+    assert said(outcome) == ("INCONCLUSIVE", "resolved")
+    other = asked(validators, "attention-backend=fa3", silent, server_info=info)
+    assert said(other) == ("REFUTED", "resolved")
+    at_odds = asked(
+        validators, "attention-backend=triton", TRITON, server_info={"attention_backend": "fa3"}
+    )
+    assert said(at_odds) == ("INCONCLUSIVE", "resolved")
+    assert at_odds.conflicts == ("/server_info says fa3, a report triton",)
 
 
 def test_a_draft_is_known_by_its_path_on_every_rank(validators: Validators) -> None:
