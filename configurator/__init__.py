@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         answers_of,
         corruption_of,
         draft_counts,
+        has_output,
     )
     from configurator.evidence.model import (
         Exchange,
@@ -114,6 +115,7 @@ _HOME = {
     "corruption_of": "evidence.answers",
     "did_you_mean": "errors",
     "draft_counts": "evidence.answers",
+    "has_output": "evidence.answers",
     "inconclusive": "verdicts",
     "is_secret": "collector.redaction",
     "launch_rule": "rules",
@@ -183,6 +185,7 @@ __all__ = [
     "corruption_of",
     "did_you_mean",
     "draft_counts",
+    "has_output",
     "inconclusive",
     "is_secret",
     "last_words",

@@ -338,19 +338,38 @@ def _plural(word: str, indices: list[int]) -> str:
 def _without_simulated(
     verdicts: list[Verdict], expectations: list[Expectation]
 ) -> Iterable[Verdict]:
-    """No acceptance counts while the engine simulates it, whatever the number."""
-    simulated = any(
-        expectation.probe == _SIMULATED and verdict.answer is Answer.REFUTED
-        for verdict, expectation in zip(verdicts, expectations, strict=True)
-    )
-    for verdict, expectation in zip(verdicts, expectations, strict=True):
-        if simulated and expectation.probe in _OF_ACCEPTANCE:
+    """No acceptance counts while the engine simulates it, and none is a gain while it may."""
+    pairs = list(zip(verdicts, expectations, strict=True))
+    answer = next((v.answer for v, e in pairs if e.probe == _SIMULATED), Answer.PROVEN)
+    for verdict, expectation in pairs:
+        if answer is Answer.PROVEN or expectation.probe not in _OF_ACCEPTANCE:
+            yield verdict
+        elif answer is Answer.REFUTED:
             yield dataclasses.replace(
                 verdict,
                 answer=Answer.INCONCLUSIVE,
+                rung=_at_most_executed(verdict.rung),
                 summary=f"acceptance is simulated ({_SIMULATED} is refuted), so no figure of it "
                 f"counts; seen: {verdict.summary}",
                 remedy="unset the SGLANG_SIMULATE_ACC_* variables and start the server again",
             )
         else:
-            yield verdict
+            yield _not_effective(verdict, expectation, answer)
+
+
+def _not_effective(verdict: Verdict, expectation: Expectation, answer: Answer) -> Verdict:
+    """Acceptance that may be simulated is no gain, whatever its figure."""
+    if verdict.answer is not Answer.PROVEN or verdict.rung is not Rung.EFFECTIVE:
+        return verdict
+    is_enough = Rung.of(expectation.proof_rung) < Rung.EFFECTIVE
+    return dataclasses.replace(
+        verdict,
+        answer=Answer.PROVEN if is_enough else Answer.INCONCLUSIVE,
+        rung=Rung.EXECUTED,
+        summary=f"{verdict.summary}; not shown to be effective: {_SIMULATED} is {answer}",
+        remedy="" if is_enough else "prove that invariant first: it says what is missing",
+    )
+
+
+def _at_most_executed(rung: Rung | None) -> Rung | None:
+    return Rung.EXECUTED if rung is Rung.EFFECTIVE else rung

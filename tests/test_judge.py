@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -212,6 +213,32 @@ def test_no_acceptance_counts_while_it_is_simulated(
         assert by_name["no-simulated-acceptance"].answer is Answer.REFUTED
         assert "acceptance is simulated" in by_name["draft-used"].summary
         assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "proof_rung", "expected"),
+    [
+        ({"PATH": "/bin"}, "executed", ("PROVEN", "effective")),
+        (None, "executed", ("PROVEN", "executed")),
+        ({}, "executed", ("PROVEN", "executed")),
+        ({"PATH": "/bin"}, "effective", ("PROVEN", "effective")),
+        (None, "effective", ("INCONCLUSIVE", "executed")),
+        ({"SGL_SIMULATE_ACC_LEN": "4"}, "executed", ("INCONCLUSIVE", "executed")),
+    ],
+)
+def test_acceptance_that_may_be_simulated_is_not_effective(
+    validators: Validators, environment: dict[str, str] | None, proof_rung: str,
+    expected: tuple[str, str],
+) -> None:  # fmt: skip
+    response = {"text": "words", "output_ids": list(range(100)), "meta_info": META}
+    exchange = Exchange("1.json", "/generate", 200, None, response, "profile")
+    server = Replica(0, READY, environment=environment, exchanges=(exchange,))
+    wanted = expectation_from("speculative-acceptance=2", validators.probes)
+    wanted = dataclasses.replace(wanted, proof_rung=proof_rung)
+    verdict = judge([wanted], evidence(server), validators).verdicts[0]
+    assert (str(verdict.answer), str(verdict.rung)) == expected
+    is_open = "not shown to be effective: no-simulated-acceptance is INCONCLUSIVE"
+    assert (is_open in verdict.summary) == (not environment)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from configurator import (
     answers_of,
     as_int,
     corruption_of,
+    has_output,
     inconclusive,
     probe,
     proven,
@@ -342,10 +343,13 @@ def _plain(value: Any) -> str:
     return "true" if value is True else "false" if value is False else str(value)
 
 
+_NO_RESPONSE = "no response was recorded"
+
+
 def _answers(replica: Replica) -> Iterator[tuple[Exchange, dict[str, Any]]]:
-    """Every sequence that a response of /generate holds."""
+    """Every sequence that an accepted request was answered with."""
     for exchange in replica.exchanges:
-        for answer in answers_of(exchange):
+        for answer in answers_of(exchange) if exchange.status < 400 else ():
             yield exchange, answer
 
 
@@ -356,15 +360,15 @@ def output_not_corrupted(check: Check) -> Outcome:
     Proven: no response shows a sign of corruption. That is no statement on its quality.
 
     Refuted: more than 5 % of the characters are U+FFFD, one token makes up more than 80 % of 32
-    or more, or tokens were counted and none came back. Simulated acceptance, a wrong scale and a
-    broken KV cache look like this.
+    or more (without token ids: one character or word), or tokens were counted and none came back.
+    Simulated acceptance, a wrong scale and a broken KV cache look like this.
 
-    Open: no response was recorded.
+    Open: no response was recorded, or none that holds text or token ids.
     """
     bad: list[Observation] = []
     checked = 0
     for exchange, answer in _answers(check.replica):
-        checked += 1
+        checked += has_output(answer)
         sign = corruption_of(answer)
         if sign:
             bad.append(Observation("generate", "output", sign, Rung.EXECUTED, exchange.name))
@@ -374,6 +378,7 @@ def output_not_corrupted(check: Check) -> Outcome:
             remedy="compare with the same prompt without speculation and with BF16 weights",
         )  # fmt: skip
     if not checked:
-        return inconclusive(None, "no response was recorded", remedy="send requests")
+        text = "no response holds text or tokens" if check.replica.exchanges else _NO_RESPONSE
+        return inconclusive(None, text, remedy="send requests")
     seen = Observation("generate", "responses", checked, Rung.EXECUTED, "requests")
     return proven(Rung.EXECUTED, f"{checked} responses show no sign of corruption", seen)

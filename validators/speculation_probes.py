@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import posixpath
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,6 @@ from configurator import (
     Replica,
     Rung,
     acceptance_of,
-    answers_of,
     draft_counts,
     inconclusive,
     probe,
@@ -58,34 +57,6 @@ def _observed(counts: list[DraftCount]) -> list[Observation]:
     ]  # fmt: skip
 
 
-def _counts(replica: Replica) -> list[DraftCount]:
-    """What answers count; none of a refusal, and none whose counters are no counts."""
-    sound = tuple(
-        exchange
-        for exchange in replica.exchanges
-        if exchange.status < 400
-        and all(
-            _is_count(answer["meta_info"].get(key))
-            for answer in answers_of(exchange)
-            for key in _COUNTERS
-        )
-    )
-    return draft_counts(dataclasses.replace(replica, exchanges=sound))
-
-
-_COUNTERS = (
-    "spec_verify_ct", "spec_num_correct_drafts", "spec_num_proposed_drafts", "completion_tokens",
-)  # fmt: skip
-
-
-def _is_count(value: Any) -> bool:
-    """A whole number from 0 to 64 bits, or nothing."""
-    if value is None or isinstance(value, str):
-        return True  # Not counted.
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and 0 <= value < 2**63 and value == int(value)
-
-
 def _no_speculation(replica: Replica, off: Outcome) -> Outcome:
     """The engine resolved no speculation; a draft in a report contradicts that."""
     if not any(report.drafts for report in replica.reports):
@@ -105,17 +76,24 @@ def _algorithm(replica: Replica) -> tuple[bool, Any]:
     return True, info["speculative_algorithm"]
 
 
-def _draft_is_target(replica: Replica) -> bool:
-    """The draft path is the target's and no MTP layer was loaded in its place."""
+def _draft_is_target(replica: Replica) -> bool | None:
+    """The draft is the target itself: its path, and no MTP layer loaded in place; None: open."""
     info = replica.server_info or {}
-    path = info.get("speculative_draft_model_path")
+    path, model = (_path(info.get(key)) for key in ("speculative_draft_model_path", "model_path"))
+    is_same = bool(path) and path == model
+    if is_same and str(info.get("speculative_algorithm")).upper() == "STANDALONE":
+        return True  # It loads whole models only.
     classes = {r.target.model_class for r in replica.reports if r.target}
     drafts = {draft.model_class for r in replica.reports for draft in r.drafts}
     if classes and drafts:
-        return bool(classes & drafts) and path in (None, info.get("model_path"))
-    same = path is not None and path == info.get("model_path")
-    model = replica.model_info or {}
-    return same and model.get("model_type") in _WITHOUT_MTP
+        return bool(classes & drafts) and (is_same or not path)
+    kind = (replica.model_info or {}).get("model_type")
+    return is_same and (kind in _WITHOUT_MTP if isinstance(kind, str) else None)
+
+
+def _path(value: Any) -> str:
+    """One spelling of a path; empty where there is none."""
+    return posixpath.normpath(value) if isinstance(value, str) and value else ""
 
 
 @probe("speculative-acceptance", takes="FLOOR", proof_rung="executed")
@@ -128,8 +106,9 @@ def speculative_acceptance(check: Check) -> Outcome:
 
     Proven: the interval lies above 1.1 (executed). It is effective only when it also lies above
     the floor or the break-even of the profile, on the profile's own text, at the profile's
-    concurrency, with a draft that is not the target itself: a target that drafts for itself
-    accepts everything and gains nothing.
+    concurrency, with a draft that is not the target itself (one that drafts for itself accepts
+    everything and gains nothing), in responses that hold text or tokens, and while
+    no-simulated-acceptance is proven.
 
     Refuted: the interval lies at or below 1.1 (executed), below the floor, or /server_info
     resolved `speculative_algorithm` to null. Such a server is healthy and its text is right.
@@ -142,7 +121,7 @@ def speculative_acceptance(check: Check) -> Outcome:
     which is easy to draft. Requests that disagree by half or more (n-gram drafts on repeated
     text) speak of the text.
     """
-    every = _counts(check.replica)
+    every = draft_counts(check.replica)
     off = speculation_off(check.replica)
     if off is not None and not every:
         return _no_speculation(check.replica, off)
@@ -226,6 +205,13 @@ def _doubt(
             f"{corrupted.corruption}",
             "mend what corrupts the output first (invariant output-not-corrupted)",
         )
+    odd = next((count for count in counts if count.is_contradictory), None)
+    if odd is not None:
+        return (
+            f"{odd.name} counts {odd.correct} accepted drafts of {odd.proposed} proposed: its "
+            "counters contradict each other",
+            "use an engine version that counts drafts right",
+        )
     broken = [count.name for count in counts if count.contradicted is not None]
     if broken and seen.lower <= (_floor(check)[0] or _USEFUL):
         return (
@@ -307,7 +293,7 @@ def _against_floor(
             depends_on_text=bool(foreign),
         )  # fmt: skip
     text += f": above {name} {floor:g}"
-    lacking = _not_effective(check, foreign)
+    lacking = _not_effective(check, counts, foreign)
     if not lacking:
         return proven(Rung.EFFECTIVE, text, *observations, conflicts=conflicts)
     return proven(
@@ -316,16 +302,21 @@ def _against_floor(
     )  # fmt: skip
 
 
-def _not_effective(check: Check, foreign: list[str]) -> str:
+def _not_effective(check: Check, counts: list[DraftCount], foreign: list[str]) -> str:
     """Why acceptance above the floor does not show a gain; empty when it does."""
-    if _draft_is_target(check.replica):
+    itself = _draft_is_target(check.replica)
+    if itself:
         return "the draft is the target itself, so accepting its own tokens gains nothing"
+    if itself is None:
+        return "not shown to be effective: the draft may be the target itself, whose path it has"
+    if any(count.is_empty for count in counts):
+        return "not shown to be effective: a response counts drafts and holds no text, no tokens"
     if foreign:
         return f"not shown to be effective: the text is {', '.join(foreign)}, not the profile's"
     if check.deployment is None:
         return ""
     wanted = min(check.deployment.profile.workload.concurrency, _MOST_TOGETHER)
-    own = [c for c in _counts(check.replica) if c.kind == "profile"]
+    own = [c for c in draft_counts(check.replica) if c.kind == "profile"]
     most = max((count.together or 1 for count in own), default=1)
     if most >= wanted:
         return ""

@@ -23,15 +23,23 @@ def answers_of(exchange: Exchange) -> Iterator[dict[str, Any]]:
             yield answer
 
 
+def has_output(answer: dict[str, Any]) -> bool:
+    """The answer holds text or token ids; counters alone are no output."""
+    text, tokens = answer.get("text"), answer.get("output_ids")
+    is_text = isinstance(text, str) and bool(text.strip("\0 \t\r\n"))
+    return is_text or (isinstance(tokens, list) and bool(tokens))
+
+
 def corruption_of(answer: dict[str, Any]) -> str:
     """The sign of corruption in one answer; empty when there is none."""
     text, tokens = answer.get("text"), answer.get("output_ids")
-    if isinstance(text, str) and text:
+    text = text if isinstance(text, str) else ""
+    if text:
         share = text.count("\ufffd") / len(text)
         if share > 0.05:
             return f"{share:.0%} of the characters are U+FFFD"
     if not isinstance(tokens, list):
-        return ""
+        return _repetition(text)
     counted = as_float(answer["meta_info"].get("completion_tokens")) or 0
     if not tokens and not text and counted > 0:
         return f"{counted:g} tokens were counted, none came back"
@@ -39,6 +47,16 @@ def corruption_of(answer: dict[str, Any]) -> str:
         token, times = Counter(map(str, tokens)).most_common(1)[0]
         if times > _REPEATED * len(tokens):
             return f"token {token} makes up {times} of {len(tokens)} tokens"
+    return ""
+
+
+def _repetition(text: str) -> str:
+    """What a text without token ids repeats over and over; empty when it does not."""
+    for word, parts in (("character", list(text)), ("word", text.split())):
+        if len(parts) >= _ENOUGH_TOKENS:
+            part, times = Counter(parts).most_common(1)[0]
+            if times > _REPEATED * len(parts):
+                return f"{word} {part[:20]!r} makes up {times} of {len(parts)} {word}s"
     return ""
 
 
@@ -65,6 +83,13 @@ class DraftCount:
     """The count of accepted drafts that the tokens contradict; `correct` follows the tokens."""
     corruption: str = ""
     """Why the text is no text, if it is none."""
+    is_empty: bool = False
+    """The response holds neither text nor token ids: the counters stand alone."""
+
+    @property
+    def is_contradictory(self) -> bool:
+        """More drafts were accepted than were proposed."""
+        return 0 < self.proposed < self.correct
 
     @property
     def length(self) -> float:
@@ -91,14 +116,35 @@ class Acceptance:
 
 
 def draft_counts(replica: Replica) -> list[DraftCount]:
-    """What the requests say; warm-up requests, and those sent to compare runs, are left out."""
+    """What the requests say; warm-up requests, and those sent to compare runs, are left out.
+
+    So are refusals, and answers whose counters are no counts.
+    """
     return [
         count
         for exchange in replica.exchanges
-        if exchange.kind not in ("warm-up", "reference")
+        if exchange.kind not in ("warm-up", "reference") and exchange.status < 400
+        if all(map(_is_counting, answers_of(exchange)))
         for answer in answers_of(exchange)
         if (count := _count(exchange, answer)) is not None
     ]
+
+
+_COUNTERS = (
+    "spec_verify_ct", "spec_num_correct_drafts", "spec_num_proposed_drafts", "completion_tokens",
+)  # fmt: skip
+
+
+def _is_counting(answer: dict[str, Any]) -> bool:
+    return all(_is_count(answer["meta_info"].get(key)) for key in _COUNTERS)
+
+
+def _is_count(value: Any) -> bool:
+    """A whole number from 0 to 64 bits, or nothing."""
+    if value is None or isinstance(value, str):
+        return True  # Not counted.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value < 2**63 and value == int(value)
 
 
 def _number(data: dict[str, Any], key: str) -> float | None:
@@ -129,7 +175,7 @@ def _count(exchange: Exchange, answer: dict[str, Any]) -> DraftCount | None:
         exchange.name, exchange.kind, exchange.together, steps, int(correct),
         int(_number(meta, "spec_num_proposed_drafts") or 0), tokens, squares,
         _number(meta, "spec_accept_length"), int(counted or 0) if broken else None,
-        corruption_of(answer),
+        corruption_of(answer), not has_output(answer),
     )  # fmt: skip
 
 

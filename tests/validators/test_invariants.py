@@ -216,18 +216,35 @@ def answered(text: str, tokens: list[int] | None, counted: int = 64) -> Exchange
     [
         (answered(" t1418 t255 t1663", list(range(64))), "PROVEN"),
         (answered("", [0] * 16, 16), "PROVEN"),
-        (answered("", None), "PROVEN"),
+        (answered("", None), "INCONCLUSIVE"),
+        (answered("\0\0 \n", None), "INCONCLUSIVE"),
+        (Exchange("1.json", "/generate", 200, None, {"meta_info": {}}), "INCONCLUSIVE"),
+        (Exchange("1.json", "/generate", 400, None, {"text": "x", "meta_info": {}}),
+         "INCONCLUSIVE"),
+        (answered("!" * 500, None), "REFUTED"),
+        (answered("the " * 40, None), "REFUTED"),
+        (answered("!" * 31, None), "PROVEN"),
+        (answered("It was late, and the last tram had gone. " * 2, None), "PROVEN"),
+        # With token ids the text need not be looked at.
+        (answered("!" * 500, list(range(64))), "PROVEN"),
         (answered("x", [100] * 63 + [1]), "REFUTED"),
         (answered("x", [100, 7] * 32), "PROVEN"),
         (answered("\ufffd\ufffdabc", list(range(64))), "REFUTED"),
         (answered("\ufffd" + "a" * 40, list(range(64))), "PROVEN"),
         (answered("", [], 64), "REFUTED"),
-        (answered("", [], 0), "PROVEN"),
+        (answered("", [], 0), "INCONCLUSIVE"),
     ],
-)
+)  # fmt: skip
 def test_output(validators: Validators, exchange: Exchange, answer: str) -> None:
     outcome = judged(validators, "output-not-corrupted", exchanges=(exchange,))
     assert str(outcome.answer) == answer
+
+
+def test_an_empty_answer_beside_others_does_not_count(validators: Validators) -> None:
+    exchanges = (answered("", None), answered("a word", None), answered("x", [1, 2]))
+    outcome = judged(validators, "output-not-corrupted", exchanges=exchanges)
+    assert said(outcome) == ("PROVEN", "executed")
+    assert outcome.summary.startswith("2 responses")
 
 
 def test_no_probe_needs_any_evidence(validators: Validators) -> None:

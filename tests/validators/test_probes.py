@@ -70,6 +70,64 @@ def test_a_target_that_drafts_for_itself_gains_nothing(validators: Validators) -
         assert said(outcome) == ("PROVEN", rung)
 
 
+ITSELF = {"model_path": "/m/q", "speculative_draft_model_path": "/m/q/"}
+OWN_LAYER = {"model_info": {"model_type": "glm4_moe"}}
+
+
+@pytest.mark.parametrize(
+    ("info", "more", "rung", "fact"),
+    [
+        ({**ITSELF, "speculative_algorithm": "STANDALONE"}, {}, "executed", "the target itself"),
+        ({**ITSELF, "speculative_algorithm": "STANDALONE"}, OWN_LAYER, "executed",
+         "the draft is the target itself"),
+        (ITSELF, OWN_LAYER, "effective", "above the floor"),
+        (ITSELF, {}, "executed", "may be the target itself, whose path it has"),
+        (ITSELF, {"model_info": {"model_type": "llama"}}, "executed", "the target itself"),
+        ({**ITSELF, "speculative_algorithm": "STANDALONE",
+          "speculative_draft_model_path": "/m/small"}, {}, "effective", "above the floor"),
+        ({"model_path": 3, "speculative_draft_model_path": [3]}, {}, "effective", "above the"),
+    ],
+)  # fmt: skip
+def test_a_draft_of_the_targets_path_is_no_gain(
+    validators: Validators, info: dict[str, Any], more: dict[str, Any], rung: str, fact: str
+) -> None:
+    outcome = judged(
+        validators, "speculative-acceptance", floor=2.0, exchanges=(spoken(GOOD),),
+        server_info={**SPECULATING, **info}, **more,
+    )  # fmt: skip
+    assert said(outcome) == ("PROVEN", rung)
+    assert fact in outcome.summary
+
+
+@pytest.mark.parametrize("proposed", [10, 299])
+def test_more_drafts_accepted_than_proposed_prove_nothing(
+    validators: Validators, proposed: int
+) -> None:
+    exchange = spoken(GOOD, spec_num_proposed_drafts=proposed)
+    outcome = judged(validators, "speculative-acceptance", floor=2.0, exchanges=(exchange,))
+    assert said(outcome) == ("INCONCLUSIVE", "executed")
+    assert f"counts 300 accepted drafts of {proposed} proposed" in outcome.summary
+
+
+@pytest.mark.parametrize(
+    ("output", "rung"),
+    [
+        ({"text": ""}, "executed"),
+        ({"text": "\0\0", "output_ids": None}, "executed"),
+        ({"text": "", "output_ids": []}, "executed"),
+        ({"text": "words"}, "effective"),
+        ({"output_ids": [1, 2]}, "effective"),
+    ],
+)
+def test_counters_without_any_output_show_no_gain(
+    validators: Validators, output: dict[str, Any], rung: str
+) -> None:
+    meta = spoken(GOOD, completion_tokens=None).response["meta_info"]
+    exchange = Exchange("1.json", "/generate", 200, None, {**output, "meta_info": meta}, "profile")
+    outcome = judged(validators, "speculative-acceptance", floor=2.0, exchanges=(exchange,))
+    assert said(outcome) == ("PROVEN", rung)
+
+
 def test_acceptance_without_requests_is_open(validators: Validators) -> None:
     nothing = judged(validators, "speculative-acceptance")
     assert said(nothing) == ("INCONCLUSIVE", None)
