@@ -179,7 +179,7 @@ def test_modules_stay_readable() -> None:
     for path in [*PACKAGE.rglob("*.py"), *(ROOT / "validators").glob("*.py")]:
         text = path.read_text()
         # The probe is one file by need: it is copied alone into an engine's container.
-        limit = 700 if path.name == "configurator_probe.py" else 450
+        limit = 850 if path.name == "configurator_probe.py" else 450
         assert text.count("\n") <= limit, f"{path} has {text.count(chr(10))} lines"
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -112,12 +112,16 @@ def greedy_equality(check: Check) -> Outcome:
 
     Refuted: a token differs; the position is named.
 
-    Open: no reference was given, it is of another model, it answers the same request in two ways,
-    or no greedy request was answered with token ids in both runs.
+    Open: no reference was given, it is of the same server or was launched by the same command (the
+    mechanism is on in both, and so are its faults), it is of another model, it answers the same
+    request in two ways, or no greedy request was answered with token ids in both runs.
     """
     reference = check.replica.reference
     if reference is None:
         return inconclusive(None, "no reference run was given", remedy="check --reference DIR")
+    if reference.alike:
+        remedy = "give the evidence of a run without the mechanism: another launch, another start"
+        return inconclusive(None, reference.alike, remedy=remedy)
     ours, theirs = _model(check), reference.model
     if ours and theirs and ours != theirs:
         text = f"the reference ran {theirs}, this server {ours}"

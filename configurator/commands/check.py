@@ -139,6 +139,7 @@ def command(
             "--replay reads what was recorded: leave out --log, --reports, --pid, --level, "
             "--passive, --wait and --out"
         )
+    _refuse_itself(reference, replay or out)
     library = open_library(content)
     validators = open_validators(library, "probes")
     deployment = _deployment(profile, library) if profile else None
@@ -183,6 +184,15 @@ def command(
 
         print_judgement(judgement, name or "expected", status)
     return judgement.exit_code
+
+
+def _refuse_itself(reference: Path | None, judged: Path | None) -> None:
+    """The reference and the evidence that is judged are two directories, however spelled."""
+    if reference is not None and judged is not None and reference.resolve() == judged.resolve():
+        raise click.UsageError(
+            f"--reference {reference} is the evidence that is judged: a run agrees with itself; "
+            "give the evidence of another run, without the mechanism"
+        )
 
 
 def _targets(

@@ -308,6 +308,8 @@ class Reference:
     exchanges: tuple[Exchange, ...]
     model: str = ""
     """Last part of the path of its model; empty: not known."""
+    alike: str = ""
+    """Why it is no other run, but the same server or one that was launched alike."""
 
 
 @dataclass(frozen=True, slots=True)

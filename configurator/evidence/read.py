@@ -10,6 +10,7 @@ from typing import Any, cast, get_args
 from configurator.collector.redaction import redact_text
 from configurator.errors import ConfiguratorError
 from configurator.evidence import recording
+from configurator.evidence.alike import why_alike
 from configurator.evidence.files import exists, find, load, read_text
 from configurator.evidence.host import host_of
 from configurator.evidence.metrics import parse_metrics
@@ -115,7 +116,8 @@ def with_reference(evidence: Evidence, reference: Evidence) -> Evidence:
     replicas = []
     for replica in evidence.replicas:
         other = others.get(replica.index, reference.replicas[0])
-        kept = Reference(reference.directory, other.exchanges, model_of(other))
+        alike = why_alike(evidence, replica, reference, other)
+        kept = Reference(reference.directory, other.exchanges, model_of(other), alike)
         replicas.append(dataclasses.replace(replica, reference=kept))
     return dataclasses.replace(evidence, replicas=tuple(replicas))
 

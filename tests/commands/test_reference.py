@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -129,3 +130,24 @@ def test_a_reference_that_is_none_is_unusable_input(
     words = ["check", "--expect", "greedy-equality", "--replay", str(tmp_path)]
     assert run([*words, "--reference", str(tmp_path / "none")]) == 2
     assert "EVD001" in capsys.readouterr().err
+
+
+def test_a_run_is_not_held_against_itself(
+    engines: Callable[..., Engine], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, link, copy = tmp_path / "base", tmp_path / "link", tmp_path / "copy"
+    engine = engines(plain)
+    answer(["--url", engine.url, "--out", str(base)], capsys)
+    link.symlink_to(base)
+    for same in (base, link, tmp_path / "base" / ".." / "base"):
+        words = ["check", "--expect", "greedy-equality", "--replay", str(base)]
+        assert run([*words, "--reference", str(same)]) == 2
+        assert "is the evidence that is judged" in capsys.readouterr().err
+    again = ["check", "--expect", "greedy-equality", "--url", engine.url, "--out", str(base)]
+    assert run([*again, "--reference", str(base)]) == 2
+    capsys.readouterr()
+    # A copy is another folder, and the same run.
+    shutil.copytree(base, copy)
+    code, verdict = answer(["--replay", str(copy), "--reference", str(base)], capsys)
+    assert (code, verdict["verdict"]) == (0, "INCONCLUSIVE")
+    assert "the same evidence" in verdict["summary"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -218,6 +219,11 @@ def base(*exchanges: Exchange, model: str = "m") -> Reference:
             ("INCONCLUSIVE", "executed"), "in two ways (2.json, 3.json)",
         ),
         (answered("1.json", "a", TOKENS), None, ("INCONCLUSIVE", None), "no reference run"),
+        (
+            answered("1.json", "a", TOKENS),
+            dataclasses.replace(base(answered("2.json", "a", TOKENS)), alike="it is itself"),
+            ("INCONCLUSIVE", None), "it is itself",
+        ),
     ],
 )  # fmt: skip
 def test_greedy_answers_of_two_runs(
