@@ -73,8 +73,8 @@ def moe_runner(check: Check) -> Outcome:
     Open: a layer that has no runner object, so that the name is only what it resolved; one whose
     runner and core are of different names; a layer that failed in the report, or that one rank
     lacks: they are named. Or /server_info says the wished name, which is only an echo of the flag,
-    or `auto`, which stays `auto` for ever. Not applicable where a report lists the layers and none
-    is a MoE layer.
+    or `auto`, which stays `auto` for ever. Not applicable where a report lists the layers, none is
+    a MoE layer or named like experts, and no runner was resolved.
     """
     wish = (check.expectation.value or "").lower()
     replica = check.replica
@@ -146,9 +146,20 @@ _GIVE = "run with the in-engine report (evidence.instrument: standard), or recor
 
 
 def _has_no_experts(replica: Replica) -> bool:
-    """A report lists the layers and has no experts among them; some reports list no layers."""
+    """A report lists the layers and has no experts among them; some reports list no layers.
+
+    Experts of a class of their own are none of the engine's MoE layers, but are named for what they
+    are; and an engine that was given a runner has a use for it.
+    """
     models = [m for r in replica.reports for m in (r.target, *r.drafts) if m is not None]
+    names = [name for m in models for name in (m.model_class, *m.linear_methods)]
+    echo = _resolved(replica)
+    if any(map(_EXPERTS.search, names)) or (echo is not None and str(echo.value).lower() != "auto"):
+        return False
     return any(m.linear_methods for m in models) and not any(m.moe_layers for m in models)
+
+
+_EXPERTS = re.compile(r"moe|expert", re.IGNORECASE)
 
 
 def _resolved(replica: Replica) -> Observation | None:

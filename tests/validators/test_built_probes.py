@@ -130,6 +130,9 @@ RAN = log("Using indexed gemm for humming moe")
 PREPARED = log("Preparing DeepSeekV4 MXFP4 experts for Humming backend (layer: model.layers.3)...")
 
 
+OWN_MOE = "HummingMoEBlock:HummingMoEMethod"
+
+
 @pytest.mark.parametrize(
     ("asked", "evidence", "expected", "fact"),
     [
@@ -152,6 +155,19 @@ PREPARED = log("Preparing DeepSeekV4 MXFP4 experts for Humming backend (layer: m
         ("humming", {"server_info": {"moe_runner_backend": "triton"}}, ("REFUTED", "resolved"),
          "resolved moe_runner_backend to triton"),
         ("humming", {}, ("INCONCLUSIVE", None), "nothing shows"),
+        ("humming", {"reports": report(linear_methods={**PLAIN_LINEAR, OWN_MOE: 32}),
+                     "server_info": {"moe_runner_backend": "humming"}},
+         ("INCONCLUSIVE", "resolved"), "an echo"),
+        ("humming", {"reports": report(linear_methods={**PLAIN_LINEAR, OWN_MOE: 32})},
+         ("INCONCLUSIVE", None), "nothing shows"),
+        ("humming", {"reports": report(linear_methods={**PLAIN_LINEAR, "X:ExpertsFp8": 2})},
+         ("INCONCLUSIVE", None), "nothing shows"),
+        ("humming", {"reports": report(linear_methods=PLAIN_LINEAR),
+                     "server_info": {"moe_runner_backend": "humming"}},
+         ("INCONCLUSIVE", "resolved"), "an echo"),
+        ("humming", {"reports": report(linear_methods=PLAIN_LINEAR),
+                     "server_info": {"moe_runner_backend": "auto"}},
+         ("NOT_APPLICABLE", None), "no MoE layer"),
         ("humming", {"reports": report(linear_methods=PLAIN_LINEAR)}, ("NOT_APPLICABLE", None),
          "no MoE layer"),
         ("humming", {"reports": report(PLAIN)}, ("INCONCLUSIVE", None), "nothing shows"),
