@@ -149,13 +149,12 @@ def _of_objects(objects: list[_Object], wish: str, seen: tuple[Observation, ...]
 
 def _resolved_attention(replica: Replica) -> list[Observation]:
     info = replica.server_info or replica.server_info_startup or {}
-    field = "decode_attention_backend"
-    if info.get(field) is None:
-        field = "attention_backend"
-    if info.get(field) is None:
-        return []
-    pointer = f"server_info.json#/{field}"
-    return [Observation("server_info", field, info[field], Rung.RESOLVED, pointer)]
+    fields = ("decode_attention_backend", "attention_backend")
+    return [
+        Observation("server_info", field, name, Rung.RESOLVED, f"server_info.json#/{field}")
+        for field in fields
+        if isinstance(name := info.get(field), str) and name
+    ][:1]
 
 
 def _is_asked(replica: Replica, wish: str) -> bool:

@@ -11,6 +11,7 @@ from configurator import (
     Outcome,
     Replica,
     Rung,
+    as_int,
     inconclusive,
     probe,
     proven,
@@ -122,7 +123,7 @@ def draft_tokens(check: Check) -> Outcome:
     if off is not None:
         return off
     wanted = int(check.expectation.value or 0)
-    resolved = _resolved(check.replica).get("speculative_num_draft_tokens")
+    resolved = as_int(_resolved(check.replica).get("speculative_num_draft_tokens"))
     observations = []
     if resolved is not None:
         pointer = "server_info.json#/speculative_num_draft_tokens"

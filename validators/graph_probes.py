@@ -18,6 +18,7 @@ from configurator import (
     Report,
     Rung,
     as_int,
+    as_ints,
     inconclusive,
     on_ranks,
     probe,
@@ -382,20 +383,19 @@ def _captured(replica: Replica) -> Iterator[tuple[Observation, list[int]]]:
     info = _info(replica)
     states = info.get("internal_states")
     for index, state in enumerate(states if isinstance(states, list) else []):
-        sizes = state.get("decode_cuda_graph_bs") if isinstance(state, dict) else None
-        if isinstance(sizes, list) and sizes:
+        said = state.get("decode_cuda_graph_bs") if isinstance(state, dict) else None
+        sizes = list(as_ints(said) or ())
+        # A list that holds anything else is no list of sizes.
+        if sizes and sizes == said:
             pointer = f"server_info.json#/internal_states/{index}/decode_cuda_graph_bs"
-            yield (
-                Observation("server_info", "captured sizes", sizes, Rung.CAPTURED, pointer),
-                [int(size) for size in sizes],
-            )
+            yield Observation("server_info", "captured sizes", sizes, Rung.CAPTURED, pointer), sizes
     lines = list(replica.said(_CAPTURE, while_starting=True))
     ended = {found[1].lower() for _, found in lines if found[2].lower() == "end"}
     for line, found in lines:
         kind = found[1].lower()
         # A "begin" without an end only says what was to be captured.
         if kind.startswith("target") and kind in ended and found[3]:
-            sizes = [int(size) for size in found[3].split(",") if size.strip()]
+            sizes = [int(size) for size in re.findall(r"\d{1,9}", found[3])]
             locator = f"server.log:{line.number}"
             yield Observation("log", f"{kind} graphs", sizes, Rung.CAPTURED, locator), sizes
 

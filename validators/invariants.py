@@ -45,27 +45,24 @@ def _environments(replica: Replica) -> list[tuple[dict[str, str], str]]:
     if replica.environment is not None and "error" not in replica.environment:
         found.append((replica.environment, "environment"))
     found += [
-        ({str(name): str(value) for name, value in variables.items()}, _pointer(index))
+        (variables, f"server_info.json#/internal_states/{index}/env_vars")
         for index, variables in _exposed(replica)
     ]
     return [(variables, place) for variables, place in found if any(map(_is_name, variables))]
-
-
-def _pointer(index: int) -> str:
-    return f"server_info.json#/internal_states/{index}/env_vars"
 
 
 def _is_name(name: str) -> bool:
     return bool(name.strip("\0 "))
 
 
-def _exposed(replica: Replica) -> Iterator[tuple[int, dict[Any, Any]]]:
+def _exposed(replica: Replica) -> Iterator[tuple[int, dict[str, str]]]:
     """What the engine exposes of its own environment, by data parallel rank."""
     states = (replica.server_info or {}).get("internal_states")
     for index, state in enumerate(states if isinstance(states, list) else []):
         variables = state.get("env_vars") if isinstance(state, dict) else None
         if isinstance(variables, dict) and "error" not in variables:
-            yield index, variables
+            texts = {name: value for name, value in variables.items() if isinstance(value, str)}
+            yield index, texts
 
 
 def _unknown_ranks(replica: Replica) -> str:

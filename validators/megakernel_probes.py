@@ -192,7 +192,7 @@ def _covered(
         match = _RUNS.search(seen.excerpt)
         if match is None:
             continue
-        here = {int(size) for size in match[1].split(",") if size.strip()}
+        here = {int(size) for size in re.findall(r"\d{1,9}", match[1])}
         sizes = here if sizes is None else sizes & here
         if match[2] != match[3]:
             partial = f" ({match[2]} of {match[3]}; every other step runs the ordinary forward)"

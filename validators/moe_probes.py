@@ -165,7 +165,7 @@ _EXPERTS = re.compile(r"moe|expert", re.IGNORECASE)
 def _resolved(replica: Replica) -> Observation | None:
     info = replica.server_info or replica.server_info_startup or {}
     value = info.get("moe_runner_backend")
-    if value is None:
+    if not isinstance(value, str) or not value:
         return None
     pointer = "server_info.json#/moe_runner_backend"
     return Observation("server_info", "moe_runner_backend", value, Rung.RESOLVED, pointer)

@@ -124,7 +124,7 @@ def _resolved_kv(replica: Replica) -> Iterator[Observation]:
     """The type that the engine resolved, which says nothing of the pool."""
     info = replica.server_info or replica.server_info_startup or {}
     value, pointer = info.get("kv_cache_dtype"), "server_info.json#/kv_cache_dtype"
-    if value is not None:
+    if isinstance(value, str) and value:
         yield Observation("server_info", "kv_cache_dtype", value, Rung.RESOLVED, pointer)
     for report in replica.reports:
         if report.target is not None and report.target.kv_cache_dtype:

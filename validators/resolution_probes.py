@@ -12,6 +12,7 @@ from configurator import (
     Outcome,
     Rung,
     absent_drafts,
+    as_int,
     inconclusive,
     not_applicable,
     probe,
@@ -30,7 +31,8 @@ def _info(check: Check) -> dict[str, Any]:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    count = as_int(value)
+    return count if count is not None and count > 0 else None
 
 
 @probe("context-fits-kv-pool", kind="invariant", takes="N", proof_rung="built")

@@ -40,7 +40,9 @@ _DRAFTING = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "DFLASH", "DSPARK", "FROZ
 """Algorithms whose drafts come from a model."""
 _WITHOUT_MTP = ("gemma", "gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3")
 """Model types that have no prediction layer of their own that could draft."""
-_ACCEPT_LEN = re.compile(r"Decode batch.*accept len: ([\d.]+)(?:, accept rate: ([\d.]+))?")
+_ACCEPT_LEN = re.compile(
+    r"Decode batch.*accept len: (\d{1,9}(?:\.\d{1,9})?)(?:, accept rate: (\d{1,9}(?:\.\d{1,9})?))?"
+)
 _SKIPPED = re.compile(r"(?:Parameter |Audio param )?(\S+) not found in params_dict, skip")
 
 
