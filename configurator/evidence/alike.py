@@ -20,23 +20,29 @@ _PLACE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "SGLANG_RUN_ID")
 
 def why_alike(ours: Evidence, replica: Replica, theirs: Evidence, other: Replica) -> str:
     """Why the two runs are no two runs; empty: nothing shows that."""
-    both = (replica, other)
     if _shared([_collection(ours, replica)], [_collection(theirs, other)]):
         return "the reference is the same evidence: collected from the same address in one moment"
     if _shared(_processes(replica), _processes(other)):
         return "the reference is of the same process of the engine"
-    starts = [_info(one).get("startup_time") for one in both]
-    if starts[0] and starts[0] == starts[1] and isinstance(starts[0], dict):
-        return "the reference is of the same start of the engine (startup_time)"
-    seeds = [_info(one).get("random_seed") for one in both]
-    chosen = any("random_seed" in one.requested for one in both) or not all(
-        one.requested for one in both
-    )
-    if seeds[0] is not None and seeds[0] == seeds[1] and not chosen:
-        return f"the reference is of the same start of the engine (random_seed {seeds[0]})"
+    start = _same_start(replica, other)
+    if start:
+        return f"the reference is of the same start of the engine ({start})"
     if _launch(replica) and _launch(replica) == _launch(other) and _may_agree(replica, other):
         return "the reference was launched by the same command, so whatever is on is on in both"
     return ""
+
+
+def _same_start(replica: Replica, other: Replica) -> str:
+    """What shows that both are of one start of the engine; empty: nothing."""
+    times, seeds = (
+        [_info(one).get(key) for one in (replica, other)] for key in ("startup_time", "random_seed")
+    )
+    if all(isinstance(one, dict) and one for one in times):
+        return "startup_time" if times[0] == times[1] else ""
+    # The engine draws a seed by itself; one that was asked for may be that of many starts.
+    chosen = any("random_seed" in one.requested for one in (replica, other))
+    is_same = seeds[0] is not None and seeds[0] == seeds[1]
+    return f"random_seed {seeds[0]}" if is_same and not chosen else ""
 
 
 def _info(replica: Replica) -> dict[str, Any]:

@@ -46,10 +46,12 @@ TIMES = {"load_weight": 0.0131, "cuda_graph": {"decode": 0.2}}
         (run(info={"startup_time": {}}), run(info={"startup_time": {}}), ""),
         (run(info={"random_seed": 5}, asked=FP8), run(info={"random_seed": 5}, asked={"tp": "2"}),
          "random_seed 5"),
-        # A seed that was asked for may be the same in many runs, and one may have been asked for.
+        # A seed that was asked for may be the same in many runs.
         (run(info={"random_seed": 42}, asked={**FP8, "random_seed": "42"}),
          run(info={"random_seed": 42}, asked={"random_seed": "42"}), ""),
-        (run(info={"random_seed": 42}), run(info={"random_seed": 42}), ""),
+        (run(info={"random_seed": 42}), run(info={"random_seed": 42}), "random_seed 42"),
+        (run(info={"random_seed": 42, "startup_time": TIMES}),
+         run(info={"random_seed": 42, "startup_time": {"load_weight": 0.2}}), ""),
         (run(asked=FP8), run(asked={**FP8, "port": "2"}), "launched by the same command"),
         (run(asked=FP8), run(asked={"model_path": "/m", "port": "1"}), ""),
         (run(), run(), ""),
