@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Report,
         Trace,
     )
+    from configurator.evidence.passes import decode_passes
     from configurator.evidence.report_values import as_dict, as_float, as_int, as_ints
     from configurator.evidence.serverlog import last_words
     from configurator.launch import Launch, LaunchEnv, LaunchWord
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         speculation_off,
         why_no_report,
     )
+    from configurator.ranks import ranks_in_prefix
     from configurator.rules import Finding, Fix, Rule, launch_rule, rule
     from configurator.verdicts import (
         Answer,
@@ -113,6 +115,7 @@ _HOME = {
     "before": "engine.releases",
     "catalogue_of": "engine.catalogue",
     "corruption_of": "evidence.answers",
+    "decode_passes": "evidence.passes",
     "did_you_mean": "errors",
     "draft_counts": "evidence.answers",
     "has_output": "evidence.answers",
@@ -128,6 +131,7 @@ _HOME = {
     "probe": "probes",
     "why_no_report": "probes",
     "proven": "verdicts",
+    "ranks_in_prefix": "ranks",
     "redact_text": "collector.redaction",
     "refuted": "verdicts",
     "rule": "rules",
@@ -183,6 +187,7 @@ __all__ = [
     "before",
     "catalogue_of",
     "corruption_of",
+    "decode_passes",
     "did_you_mean",
     "draft_counts",
     "has_output",
@@ -195,6 +200,7 @@ __all__ = [
     "on_ranks",
     "probe",
     "proven",
+    "ranks_in_prefix",
     "redact_text",
     "refuted",
     "rule",

@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from configurator.coverage import coverage_of
 from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue, load_catalogue
 from configurator.errors import ConfiguratorError, did_you_mean
 from configurator.evidence.model import Evidence, Replica, ServerState
 from configurator.loader import Validators
 from configurator.probes import Check, Probe
-from configurator.ranks import silent_ranks
 from configurator.verdicts import Answer, Outcome, Rung, Verdict, inconclusive
 
 _SIMULATED = "no-simulated-acceptance"
@@ -219,15 +219,17 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
         return dataclasses.replace(
             outcome, answer=Answer.INCONCLUSIVE, summary=cause, remedy=state.remedy
         )
-    silent = _silence(outcome, check.replica)
-    if silent:
+    needed = Rung.of(check.expectation.proof_rung)
+    coverage = coverage_of(outcome, check.replica, check.deployment, needed)
+    if coverage.missing:
         return dataclasses.replace(
             outcome,
             answer=Answer.INCONCLUSIVE,
-            summary=f"{outcome.summary}; but {silent}",
-            remedy="keep the reports of every rank; on several hosts copy them to one folder",
+            summary=f"{outcome.summary}; but {coverage.missing}",
+            remedy=_EVERY_RANK,
         )
-    needed = Rung.of(check.expectation.proof_rung)
+    if coverage.note:
+        outcome = dataclasses.replace(outcome, summary=f"{outcome.summary}; {coverage.note}")
     if outcome.answer is Answer.PROVEN and outcome.rung is not None and outcome.rung < needed:
         return dataclasses.replace(
             outcome,
@@ -250,16 +252,10 @@ def _with_reason(outcome: Outcome, replica: Replica, needed: Rung) -> Outcome:
     return dataclasses.replace(outcome, summary=f"{outcome.summary}; {reason}")
 
 
-def _silence(outcome: Outcome, replica: Replica) -> str:
-    """Which ranks nothing is known of, where the proof stands on reports; empty: none.
-
-    A line of the log beside a report speaks of its own rank alone.
-    """
-    built = [seen for seen in outcome.observations if seen.rung >= Rung.BUILT]
-    sources = {seen.source for seen in built}
-    if outcome.answer is not Answer.PROVEN or "report" not in sources:
-        return ""
-    return silent_ranks(replica, built) if sources <= {"report", "log"} else ""
+_EVERY_RANK = (
+    "keep the reports of every rank (on several hosts copy them to one folder), or the log, trace "
+    "or answers of each"
+)
 
 
 _MISSING = {

@@ -69,6 +69,11 @@ class Observation:
     """The requests or the time it speaks of; empty: the whole run."""
     absence_meaningful: bool = False
     """What is not there was looked for where it would have been."""
+    scope: Literal["rank", "group", "all"] = "rank"
+    """Whom it speaks of: the rank that says it, the data parallel group of that rank, whose ranks
+    settle it together, or all ranks at once."""
+    aside: bool = False
+    """Shown beside the others; the answer does not rest on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,14 @@ OUTCOMES = {
 def said(check: Check) -> Outcome:
     """Says what the environment of the replica, or else the expectation, tells it to."""
     word = (check.replica.environment or {}).get("SAY") or check.expectation.value or ""
-    return OUTCOMES[word]
+    outcome = OUTCOMES[word]
+    # Every report that is there says the same, each of its own rank.
+    own = tuple(
+        dataclasses.replace(REPORTED, locator=report.file, rank=report.rank)
+        for report in check.replica.reports
+    )
+    rest = tuple(seen for seen in outcome.observations if seen.source != "report")
+    return dataclasses.replace(outcome, observations=(*own, *rest)) if own else outcome
 
 
 @probe("holds", kind="invariant")
@@ -392,7 +399,8 @@ def test_replicas_without_evidence_leave_the_whole_open() -> None:
     library = Library()
     deployment = resolve(*library.profile("muse-spark-open-gb300x8"), library)
     assert deployment.profile.topology.replicas == 2
-    args = ([expected()], evidence(replica()), MINE, deployment)
+    ranks = tuple(placed(rank) for rank in range(deployment.profile.topology.tensor))
+    args = ([expected()], evidence(replica(reports=ranks)), MINE, deployment)
     result = judge(*args)
     assert (result.unseen, result.verdicts[0].answer) == ((1,), Answer.INCONCLUSIVE)
     expected_text = "replica 1: no evidence of this replica; replica 0: PROVEN"

@@ -137,13 +137,14 @@ def draft_tokens(check: Check) -> Outcome:
     if counts:
         steps = sum(count[1] for count in counts)
         used = sum(count[2] for count in counts) / steps + 1
-        observations.append(
+        observations += [
             Observation(
-                "generate", "tokens a verify step", round(used, 3), Rung.EXECUTED,
-                f"{counts[0][0]}#/meta_info/spec_num_proposed_drafts",
-                window=f"{len(counts)} responses, {steps} verify steps",
+                "generate", "tokens a verify step", round(count[2] / count[1] + 1, 3),
+                Rung.EXECUTED, f"{count[0]}#/meta_info/spec_num_proposed_drafts",
+                window=f"{count[0]}, {count[1]} verify steps",
             )
-        )  # fmt: skip
+            for count in counts
+        ]  # fmt: skip
         each = [count[2] / count[1] + 1 for count in counts]
         alike = [math.isclose(value, wanted, abs_tol=0.01) for value in each]
         if all(alike):

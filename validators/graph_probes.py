@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +19,15 @@ from configurator import (
     Rung,
     as_int,
     as_ints,
+    decode_passes,
     inconclusive,
     on_ranks,
     probe,
     proven,
+    ranks_in_prefix,
     refuted,
 )
 
-_PASSES = "cuda_graph_passes_total"
 _FEW = 0.05
 """Share of eager decode passes that may be left, of batches that were never captured; and share of
 graph passes that is no use of them."""
@@ -52,9 +53,12 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     a decode line of that size must say that a graph was replayed: passes of another size show
     nothing of it. The concurrency may be padded to the next larger captured size.
 
-    Refuted: all or nearly all counted passes were eager, a wished batch size was not captured, the
-    decode lines of a wished batch size or of the profile's concurrency say that it ran eager, or
-    the engine resolved decode graphs to disabled.
+    Refuted: all or nearly all counted passes were eager, or all of one rank; a wished batch size
+    was not captured by every rank; the decode lines of a wished batch size or of the profile's
+    concurrency say that it ran eager; or the engine resolved decode graphs to disabled.
+
+    The engine counts and logs passes on one rank of a tensor parallel group. That rank stands for
+    the others where what they captured is known.
 
     The sizes are those that every rank captured; the batch sizes that were to be captured prove
     nothing, and neither does a report that does not show its table of graphs.
@@ -69,14 +73,8 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     wished = [int(part) for part in (check.expectation.value or "").split(",") if part.strip()]
     table = _table(replica)
     sizes, observations = table.sizes or set(), list(table.observations)
-    passes = _passes(replica)
-    if passes is not None:
-        observations += [
-            Observation(
-                "metrics", f"{mode} passes", int(count), Rung.EXECUTED, f"metrics.txt {mode}"
-            )
-            for mode, count in passes.items()
-        ]
+    passes = decode_passes(replica)
+    observations += passes.observations() if passes is not None else ()
     note = _eager_draft(replica)
     missing = [size for size in wished if size not in sizes]
     if table.sizes is not None and (missing or table.is_empty):
@@ -87,7 +85,7 @@ def decode_cuda_graphs(check: Check) -> Outcome:
             *observations, remedy=f"set --cuda-graph-bs-decode {' '.join(map(str, wished)) or 1}",
         )  # fmt: skip
     lines = list(_decode_lines(replica))
-    observations += [seen for seen, _, _ in lines][:3]
+    observations += _few_lines(replica, lines)
     eager = _eager_where_needed(check, wished, lines)
     if eager:
         return refuted(
@@ -95,8 +93,14 @@ def decode_cuda_graphs(check: Check) -> Outcome:
             *[seen for seen, size, _ in lines if size in eager][:3], *observations,
             remedy=f"capture it: --cuda-graph-bs-decode {' '.join(map(str, sorted(eager)))}",
         )  # fmt: skip
-    if passes is not None and sum(passes.values()) > 0:
-        outcome = _of_passes(passes, observations, sizes, note, _together(replica))
+    if passes is not None and passes.eager_ranks:
+        return refuted(
+            Rung.EXECUTED,
+            f"all decode passes of {passes.eager_ranks} ran eager, and others replayed graphs",
+            *observations, remedy="capture the same batch sizes on every rank",
+        )  # fmt: skip
+    if passes is not None and sum(passes.modes.values()) > 0:
+        outcome = _of_passes(passes.modes, observations, sizes, note, _together(replica))
     else:
         outcome = _without_metrics(replica, lines, table, observations, note)
     return _for_every_size(outcome, check, wished, table, lines)
@@ -120,9 +124,14 @@ class _Table:
 def _table(replica: Replica) -> _Table:
     """The sizes that all have: a rank without a graph runs eager and holds up the others."""
     said, ranks = list(_captured(replica)), list(_of_reports(replica))
-    logged = {size for seen, sizes in said if seen.source == "log" for size in sizes}
+    writers = _writers(replica)
+    logged: dict[Any, set[int]] = {}
+    for seen, sizes in said:
+        if seen.source == "log":
+            # One rank captures kind after kind; what another captured is not its own.
+            logged.setdefault(writers.get(seen.locator), set()).update(sizes)
     groups = [set(sizes) for seen, sizes in said if seen.source != "log"]
-    groups += [logged] if logged else []
+    groups += logged.values()
     groups += [set(sizes) for _, _, sizes in ranks if sizes is not None]
     reports = [report for report, _, _ in ranks]
     empty = [report for report, _, sizes in ranks if sizes == []]
@@ -294,6 +303,19 @@ def _decode_lines(replica: Replica) -> Iterator[_Line]:
         )
 
 
+def _few_lines(replica: Replica, lines: list[_Line]) -> list[Observation]:
+    """The first three lines, and the first of every rank that wrote one."""
+    writers = _writers(replica)
+    firsts = {writers.get(seen.locator): seen for seen, _, _ in reversed(lines)}
+    shown = [seen for seen, _, _ in lines][:3]
+    return shown + [seen for seen in firsts.values() if seen not in shown]
+
+
+def _writers(replica: Replica) -> dict[str, Any]:
+    """The ranks that the lines of the log are prefixed with, by the place of the line."""
+    return {f"server.log:{line.number}": ranks_in_prefix(line) for line in replica.log or ()}
+
+
 def _disabled(replica: Replica) -> Observation | None:
     """The resolved field that switches decode graphs off; None when none does."""
     info = _info(replica)
@@ -309,36 +331,6 @@ def _disabled(replica: Replica) -> Observation | None:
                 "server_info", field, True, Rung.RESOLVED, f"server_info.json#/{field}"
             )
     return None
-
-
-def _passes(replica: Replica) -> dict[str, float] | None:
-    """Decode passes by mode since start-up; None when they are not counted, or not sensibly."""
-    if replica.metrics is None:
-        return None
-    now, before = _counters(replica.metrics), _counters(replica.metrics_startup or ())
-    if not now or not all(0 <= value < math.inf for value in now.values()):
-        return None
-    if any(value > now.get(series, 0.0) for series, value in before.items()):
-        # A restart between the snapshots reset every counter: they count from it on.
-        before = {}
-    modes = {"decode_cuda_graph": 0.0, "decode_none": 0.0}
-    for series, value in now.items():
-        modes[dict(series)["mode"]] += value - before.get(series, 0.0)
-    return modes if all(0 <= value < math.inf for value in modes.values()) else None
-
-
-_Series = tuple[tuple[str, str], ...]
-"""The labels of a counter."""
-
-
-def _counters(samples: Iterable[Any]) -> dict[_Series, float]:
-    """Counters of decode passes by their labels."""
-    return {
-        tuple(sorted(sample.labels.items())): sample.value
-        for sample in samples
-        if sample.name.endswith(_PASSES)
-        and sample.labels.get("mode") in ("decode_cuda_graph", "decode_none")
-    }
 
 
 def _of_reports(replica: Replica) -> Iterator[tuple[Report, Observation, list[int] | None]]:
@@ -390,11 +382,13 @@ def _captured(replica: Replica) -> Iterator[tuple[Observation, list[int]]]:
             pointer = f"server_info.json#/internal_states/{index}/decode_cuda_graph_bs"
             yield Observation("server_info", "captured sizes", sizes, Rung.CAPTURED, pointer), sizes
     lines = list(replica.said(_CAPTURE, while_starting=True))
-    ended = {found[1].lower() for _, found in lines if found[2].lower() == "end"}
+    ends = [(line, found) for line, found in lines if found[2].lower() == "end"]
+    ended = {(ranks_in_prefix(line), found[1].lower()) for line, found in ends}
     for line, found in lines:
         kind = found[1].lower()
-        # A "begin" without an end only says what was to be captured.
-        if kind.startswith("target") and kind in ended and found[3]:
+        # A "begin" without an end of the same rank only says what was to be captured.
+        is_whole = (ranks_in_prefix(line), kind) in ended
+        if kind.startswith("target") and is_whole and found[3]:
             sizes = [int(size) for size in re.findall(r"\d{1,9}", found[3])]
             locator = f"server.log:{line.number}"
             yield Observation("log", f"{kind} graphs", sizes, Rung.CAPTURED, locator), sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -76,7 +77,14 @@ def fp8_lm_head(check: Check) -> Outcome:
         texts = [t for o, good, t in seen if good and o.rung is rung]
         if texts and not (doubts and rung is Rung.BUILT):
             warnings = tuple(_fp32(check.replica))
-            return proven(rung, texts[0], *observations, conflicts=warnings)
+            support = [
+                dataclasses.replace(
+                    o, aside=not good or (bool(doubts) and o.source == "report"),
+                )
+                for o, good, _ in seen
+            ]  # fmt: skip
+            support += [] if doubts else _without_head(check.replica)
+            return proven(rung, texts[0], *support, conflicts=warnings)
     if doubts:
         text = "; ".join(dict.fromkeys(doubts))
         rung_seen = Rung.BUILT if any(o.rung is Rung.BUILT for o in observations) else None
@@ -89,6 +97,15 @@ def fp8_lm_head(check: Check) -> Outcome:
         *observations,
         remedy=_GIVE_REPORT,
     )
+
+
+def _without_head(replica: Replica) -> list[Observation]:
+    """The stages of a pipeline before the last, where `_missing` misses no head."""
+    return [
+        Observation("report", "target lm_head", "none", Rung.BUILT, report.file, rank=report.rank)
+        for report in replica.reports
+        if report.target is not None and report.target.head is None
+    ]
 
 
 def _described(head: Head) -> str:
@@ -282,14 +299,27 @@ def lm_head_shared(check: Check) -> Outcome:
             Rung.BUILT if ways else None, doubts, *observations, remedy=_GIVE_REPORT,
             conflicts=tuple(dict.fromkeys(conflicts)),
         )  # fmt: skip
-    return proven(Rung.BUILT, ways, *observations)
+    without = _no_drafts([report for report in reports if not report.drafts])
+    return proven(Rung.BUILT, ways, *observations, *without)
+
+
+def _no_drafts(reports: list[Report]) -> list[Observation]:
+    """The reports that list no draft, for instance of a stage that has none."""
+    return [
+        Observation("report", "drafts", "none", Rung.BUILT, report.file, rank=report.rank)
+        for report in reports
+    ]
 
 
 def _without_drafts(replica: Replica, reports: list[Report]) -> Outcome:
     """No report has a draft: there is none, or it is not known."""
-    algorithm = (replica.server_info or {}).get("speculative_algorithm")
+    info = replica.server_info or {}
+    algorithm = info.get("speculative_algorithm")
+    # What the engine resolved is one for all ranks; otherwise the reports alone say it.
+    resolved = "speculative_algorithm" in info
     if reports and not algorithm:
-        return not_applicable("no draft model is loaded")
+        seen = [] if resolved else _no_drafts(reports)
+        return not_applicable("no draft model is loaded", *seen)
     if str(algorithm).upper() == "NGRAM":
         return not_applicable("n-gram speculation has no draft model")
     text = f"no report shows whose LM head the draft uses{why_no_report(replica)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 from configurator import (
     Check,
+    LogLine,
     ModelReport,
     Observation,
     Outcome,
@@ -21,6 +23,7 @@ from configurator import (
     on_ranks,
     probe,
     proven,
+    ranks_in_prefix,
     refuted,
     why_no_report,
 )
@@ -84,7 +87,7 @@ def moe_runner(check: Check) -> Outcome:
     missing, unbuilt = _missing(replica), list(_unbuilt(replica))
     observations += [seen for seen, _, _ in unbuilt]
     if not (facts or missing or unbuilt) and _has_no_experts(replica):
-        return not_applicable("the model has no MoE layer", *observations)
+        return not_applicable("the model has no MoE layer", *_without_experts(replica))
     conflicts = (
         *_conflicts([fact for fact in facts if fact[0].subject != _DRAFT], echo),
         *(text for seen, runner, text in facts if seen.subject == _DRAFT and runner != wish),
@@ -109,7 +112,12 @@ def moe_runner(check: Check) -> Outcome:
             text = "; ".join(dict.fromkeys([*texts, *doubts]))
             return inconclusive(rung, text, *observations, remedy=_GIVE, conflicts=conflicts)
         if texts:
-            return proven(rung, "; ".join(dict.fromkeys(texts)), *observations, conflicts=conflicts)
+            seen = [_aside_unless(wish, fact, in_doubt=bool(doubts)) for fact in facts]
+            # A stage of a pipeline may have dense layers alone.
+            seen += [] if doubts else _without_experts(replica)
+            seen += observations[len(facts) :]
+            text = "; ".join(dict.fromkeys(texts))
+            return proven(rung, text, *seen, conflicts=conflicts)
     others = [text for _, runner, text in unbuilt if runner not in ("", "none", "auto", wish)]
     if others:
         text = f"not {wish}: {'; '.join(dict.fromkeys(others))}"
@@ -119,6 +127,13 @@ def moe_runner(check: Check) -> Outcome:
         text = "; ".join(doubts)
         return inconclusive(level, text, *observations, remedy=_GIVE, conflicts=conflicts)
     return _resolved_only(replica, wish, echo)
+
+
+def _aside_unless(wish: str, fact: _Fact, *, in_doubt: bool) -> Observation:
+    """What is no evidence for the wish: another runner, the draft, a report with a part open."""
+    seen, runner, _ = fact
+    aside = runner != wish or seen.subject == _DRAFT or (in_doubt and seen.source == "report")
+    return dataclasses.replace(seen, aside=aside)
 
 
 def _resolved_only(replica: Replica, wish: str, echo: Observation | None) -> Outcome:
@@ -160,6 +175,17 @@ def _has_no_experts(replica: Replica) -> bool:
 
 
 _EXPERTS = re.compile(r"moe|expert", re.IGNORECASE)
+
+
+def _without_experts(replica: Replica) -> list[Observation]:
+    """The reports that list the layers of a target and no MoE layer among them."""
+    return [
+        Observation("report", "MoE layers", 0, Rung.BUILT, report.file, rank=report.rank)
+        for report in replica.reports
+        if report.target is not None and report.target.linear_methods
+        and not report.target.moe_layers
+        and not any(map(_EXPERTS.search, report.target.linear_methods))
+    ]  # fmt: skip
 
 
 def _resolved(replica: Replica) -> Observation | None:
@@ -318,18 +344,27 @@ def _overridden(replica: Replica, wish: str) -> Observation | None:
 
 
 def _logged(replica: Replica) -> Iterator[_Fact]:
-    for line, chosen in replica.said(_CHOSEN, while_starting=True):
+    for line, chosen in _firsts(replica, _CHOSEN, while_starting=True):
         text, runner = f"the log says {chosen[0][:50]!r}", chosen[1].lower()
         locator = f"server.log:{line.number}"
         yield Observation("log", "MoE runner", runner, Rung.BUILT, locator), runner, text
-        break
     for runner, rung, shape in _LINES:
         # What ran may be told by the first request; what was prepared may not.
-        for line, found in replica.said(shape, while_starting=rung is Rung.BUILT):
+        for line, found in _firsts(replica, shape, while_starting=rung is Rung.BUILT):
             text = f"the log says {found[0]!r}"
             locator = f"server.log:{line.number}"
             yield Observation("log", "MoE runner", runner, rung, locator), runner, text
-            break
+
+
+def _firsts(
+    replica: Replica, shape: re.Pattern[str], *, while_starting: bool
+) -> Iterator[tuple[LogLine, re.Match[str]]]:
+    """The first line of the shape that each rank wrote."""
+    told = set()
+    for line, found in replica.said(shape, while_starting=while_starting):
+        if (writer := ranks_in_prefix(line)) not in told:
+            told.add(writer)
+            yield line, found
 
 
 def _conflicts(facts: list[_Fact], echo: Observation | None) -> Iterator[str]:

@@ -49,13 +49,15 @@ def nvlink_fabric(check: Check) -> Outcome:
         if state:
             on = state[2] != "0"
             value = state[1] if on else f"MNNVL {state[2]}"
+            # NCCL settles it for the whole communicator.
+            excerpt = line.text[:200]
             (good if on else bad).append(
-                Observation("log", "NCCL", value, Rung.BUILT, locator, line.text[:200])
+                Observation("log", "NCCL", value, Rung.BUILT, locator, excerpt, scope="all")
             )
         elif channel:
             on = channel[1] == "P2P/MNNVL"
             (good if on else bad).append(
-                Observation("log", "NCCL channel", channel[1], Rung.BUILT, locator)
+                Observation("log", "NCCL channel", channel[1], Rung.BUILT, locator, scope="all")
             )
     if good:
         return proven(Rung.BUILT, f"NCCL says {good[0].value}", *good[:3])

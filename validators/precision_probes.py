@@ -209,9 +209,9 @@ def fp8_weights(check: Check) -> Outcome:
         return _of_shares(check.replica, shares, traced, layers)
     if traced.fp8:
         if traced.is_most:
-            return proven(Rung.EXECUTED, str(traced), *traced.observations[:3])
+            return proven(Rung.EXECUTED, str(traced), *_few(traced.observations))
         text = f"{traced}: fewer than half of them"
-        return inconclusive(Rung.EXECUTED, text, *traced.observations[:3], remedy=_GIVE_REPORT)
+        return inconclusive(Rung.EXECUTED, text, *_few(traced.observations), remedy=_GIVE_REPORT)
     info = check.replica.server_info or {}
     value = info.get("quantization")
     if value is None:
@@ -273,6 +273,12 @@ def _is_linear(name: str) -> bool:
     return bool(is_gemm and not _NOT_LINEAR.search(name))
 
 
+def _few(traced: list[Observation]) -> list[Observation]:
+    """The first three kernels, and the first of every trace."""
+    firsts = {seen.locator: seen for seen in reversed(traced)}
+    return traced[:3] + [seen for seen in firsts.values() if seen not in traced[:3]]
+
+
 def _is_fp8_gemm(name: str) -> bool:
     return bool(_FP8_GEMM.search(name)) and _is_linear(name)
 
@@ -325,7 +331,7 @@ def _of_shares(
     few = [share for share in shares if share.fp8 < _MOST * share.total]
     worst = min(shares, key=lambda share: share.fp8 / max(1, share.total))
     where = on_ranks([share.report for share in none or few], reports) if none or few else ""
-    seen = (*traced.observations[:3], *layers)
+    seen = (*_few(traced.observations), *layers)
     if none and not traced.observations:
         return refuted(
             Rung.BUILT, f"{worst}{where}", *seen,

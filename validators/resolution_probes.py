@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from configurator import (
@@ -60,19 +61,39 @@ def context_fits_kv_pool(check: Check) -> Outcome:
     if pool is None:
         text = f"{by} promises {promised:,} tokens; the size of the KV pool is not known"
         return inconclusive(None, text, remedy="keep /server_info with the evidence")
-    seen = Observation(
-        "server_info", "max_total_num_tokens", pool, Rung.BUILT,
-        "server_info.json#/max_total_num_tokens",
-    )  # fmt: skip
+    pools = [
+        Observation(
+            "server_info", "max_total_num_tokens", pool, Rung.BUILT,
+            "server_info.json#/max_total_num_tokens", scope="group",
+        ),
+        *_pools_of_groups(check),
+    ]  # fmt: skip
+    # The ranks of a data parallel group agree on the least of them; the groups do not.
+    pool = min(int(str(seen.value)) for seen in pools)
     if pool < promised:
         return refuted(
-            Rung.BUILT, f"the KV pool holds {pool:,} tokens; {by} promises {promised:,}", seen,
+            Rung.BUILT, f"the KV pool holds {pool:,} tokens; {by} promises {promised:,}", *pools,
             remedy=f"promise at most {pool}, or make room: more GPUs, an FP8 KV cache, a higher "
             "memory.mem_fraction_static",
         )  # fmt: skip
     times = pool // promised
     text = f"the KV pool holds {pool:,} tokens, {times} times the {promised:,} that {by} promises"
-    return proven(Rung.BUILT, text, seen)
+    return proven(Rung.BUILT, text, *pools)
+
+
+def _pools_of_groups(check: Check) -> Iterator[Observation]:
+    """The pool of every data parallel group, where there are several."""
+    states = _info(check).get("internal_states")
+    listed = states if isinstance(states, list) and len(states) > 1 else []
+    for index, state in enumerate(listed):
+        usage = state.get("memory_usage") if isinstance(state, dict) else None
+        size = _count(usage.get("token_capacity")) if isinstance(usage, dict) else None
+        if size is not None:
+            yield Observation(
+                "server_info", "token_capacity", size, Rung.BUILT,
+                f"server_info.json#/internal_states/{index}/memory_usage/token_capacity",
+                scope="group",
+            )  # fmt: skip
 
 
 def _promised(check: Check) -> tuple[int | None, str]:
@@ -191,7 +212,13 @@ def _of_reports(check: Check) -> Outcome:
             conflicts=conflicts,
         )  # fmt: skip
     text = f"a draft was loaded: {observations[0].value}"
-    return proven(Rung.BUILT, text, *observations, conflicts=conflicts)
+    without = [
+        # A stage of a pipeline without a draft, where absent_drafts() misses none.
+        Observation("report", "draft model", "none", Rung.BUILT, report.file, rank=report.rank)
+        for report in check.replica.reports
+        if report.target is not None and not report.drafts
+    ]
+    return proven(Rung.BUILT, text, *observations, *without, conflicts=conflicts)
 
 
 def _skipped(check: Check) -> list[str]:
