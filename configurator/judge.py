@@ -17,6 +17,7 @@ from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue, load_catalogue
 from configurator.errors import ConfiguratorError, did_you_mean
 from configurator.evidence.model import Evidence, Replica, ServerState
+from configurator.evidence.report_start import one_server
 from configurator.loader import Validators
 from configurator.probes import Check, Probe
 from configurator.verdicts import Answer, Outcome, Rung, Verdict, inconclusive
@@ -36,7 +37,7 @@ class Judgement:
     crashed: bool = False
     """A probe raised: our bug, whatever else was found."""
     unseen: tuple[int, ...] = ()
-    """Replicas of the deployment of which there is no evidence."""
+    """Replicas of which there is no evidence, or only that of another one."""
 
     @property
     def exit_code(self) -> int:
@@ -136,7 +137,8 @@ def judge(
     asked = list(expectations)
     wanted = _with_invariants(asked, validators.probes)
     catalogues = {r.index: _catalogue(r.version) for r in evidence.replicas}
-    unseen = _unseen(evidence, deployment)
+    twins = _twins(evidence)
+    unseen = tuple(sorted({*_unseen(evidence, deployment), *twins}))
     verdicts: list[Verdict] = []
     crashed = False
     for expectation in wanted:
@@ -149,7 +151,7 @@ def judge(
             crashed = crashed or fault
             outcomes[replica.index] = _held_against(outcome, check, probe)
         if whole:
-            outcomes |= dict.fromkeys(unseen, _UNSEEN)
+            outcomes |= {index: _asked_twice(twins.get(index, "")) for index in unseen}
         verdicts.append(_verdict(expectation, probe, outcomes))
     states = {replica.index: replica.state for replica in evidence.replicas}
     shown = [
@@ -160,11 +162,25 @@ def judge(
     return Judgement(states, tuple(shown), crashed, unseen)
 
 
-_UNSEEN = inconclusive(
-    None,
-    "no evidence of this replica",
-    remedy="give a --url for every replica, or the evidence of all: --url 0=URL --url 1=URL",
-)
+def _asked_twice(why: str) -> Outcome:
+    """What is said of a replica without evidence of its own; `why` names the one it is."""
+    return inconclusive(
+        None,
+        f"no evidence of this replica{why}",
+        remedy="give a --url for every replica, or the evidence of all: --url 0=URL --url 1=URL",
+    )
+
+
+def _twins(evidence: Evidence) -> dict[int, str]:
+    """Replicas that are the server of an earlier one, which was asked twice, and why."""
+    found: dict[int, str] = {}
+    for at, replica in enumerate(evidence.replicas):
+        for other in evidence.replicas[:at]:
+            why = one_server(replica, other) if other.index not in found else ""
+            if why:
+                found[replica.index] = f": it is the server of replica {other.index}, {why}"
+                break
+    return found
 
 
 def _unseen(evidence: Evidence, deployment: Deployment | None) -> tuple[int, ...]:
@@ -222,12 +238,13 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
     needed = Rung.of(check.expectation.proof_rung)
     coverage = coverage_of(outcome, check.replica, check.deployment, needed)
     if coverage.missing:
-        return dataclasses.replace(
+        part = dataclasses.replace(
             outcome,
             answer=Answer.INCONCLUSIVE,
             summary=f"{outcome.summary}; but {coverage.missing}",
             remedy=_EVERY_RANK,
         )
+        return _with_reason(part, check.replica, needed)
     if coverage.note:
         outcome = dataclasses.replace(outcome, summary=f"{outcome.summary}; {coverage.note}")
     if outcome.answer is Answer.PROVEN and outcome.rung is not None and outcome.rung < needed:

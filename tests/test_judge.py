@@ -407,3 +407,23 @@ def test_replicas_without_evidence_leave_the_whole_open() -> None:
     assert result.verdicts[0].summary == expected_text
     alone = judge(*args, whole=False)
     assert (alone.unseen, alone.verdicts[0].answer) == ((1,), Answer.PROVEN)
+
+
+def test_one_server_that_was_asked_twice_is_one_replica() -> None:
+    info = {"random_seed": 7, "port": 30000, "launch_command": "serve"}
+    verdict, result = one(expected(), *(replica(index, server_info=info) for index in range(3)))
+    assert (verdict.answer, result.unseen) == (Answer.INCONCLUSIVE, (1, 2))
+    assert "replicas 1, 2: no evidence of this replica: it is the server of replica 0, both" in (
+        verdict.summary
+    )
+    verdict, result = one(
+        expected(), replica(0, server_info=info), replica(1, server_info=info | {"port": 30001})
+    )
+    assert (verdict.answer, result.unseen) == (Answer.PROVEN, ())
+
+
+def test_a_rank_whose_report_does_not_count_is_named_with_the_reason() -> None:
+    reason = "reports/1.json does not count: the report is of another start"
+    told = dataclasses.replace(reported(0), set_aside=(reason,))
+    verdict, _ = one(expected(), told)
+    assert verdict.summary.endswith(f"tensor parallel rank 1 left no in-engine report; {reason}")

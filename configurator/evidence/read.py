@@ -27,6 +27,7 @@ from configurator.evidence.model import (
     Trace,
 )
 from configurator.evidence.report_choice import choose
+from configurator.evidence.report_start import is_drawn
 from configurator.evidence.report_values import as_int
 from configurator.evidence.reports import is_known, parse_hooks, parse_report, reports_in
 from configurator.evidence.serverlog import of_another_start, parse_log, server_state
@@ -277,7 +278,8 @@ def _reports(
     asked = requested.get("model_path") or requested.get("model")
     model = (info or {}).get("model_path") or asked
     served = model if isinstance(model, str) else ""
-    kept, why = choose(found, reports_in(info), info, served)
+    live, drawn = reports_in(info), is_drawn(requested)
+    kept, why = choose(found, live, info, served, drawn=drawn)
     return kept, (*later, *why)
 
 

@@ -11,7 +11,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from configurator.evidence.model import Report, Sharing
-from configurator.evidence.report_values import as_dict, as_float, as_int
+from configurator.evidence.report_start import (
+    has_seed_of,
+    of_another_start,
+    of_another_world,
+    of_one_process,
+    process_of,
+    several_starts,
+    start_of,
+    time_of,
+)
+from configurator.evidence.report_values import as_dict
 from configurator.evidence.reports import latest, place_of, stage_order
 
 _SPREAD = 600.0
@@ -25,7 +35,12 @@ Chosen = tuple[tuple[Report, ...], tuple[str, ...]]
 
 
 def choose(
-    files: Iterable[Report], live: Iterable[Report], info: dict[str, Any] | None, model: str
+    files: Iterable[Report],
+    live: Iterable[Report],
+    info: dict[str, Any] | None,
+    model: str,
+    *,
+    drawn: bool = False,
 ) -> Chosen:
     """One report a rank, and of every report that does not count why.
 
@@ -34,18 +49,49 @@ def choose(
         live: reports in the answer of /server_info.
         info: /server_info; None: it never answered.
         model: path of the model that is served; empty: not known.
+        drawn: the engine drew its seed by itself, so that no other start has it.
     """
     why: list[str] = []
     answered = [one for one in live if _kept(one, _foreign(one, info, model), why)]
     of_rank = {place_of(one): one for one in answered}
+    started = any(map(start_of, answered))
     kept = []
     for one in files:
         own = of_rank.get(place_of(one)) or (_only_rank(answered) if one.rank is None else None)
         reason = _foreign(one, info, model) or _stale(one, own, info)
+        if not reason and started and not start_of(one):
+            reason = "it does not say of which start it is, and the one that answers does"
         if _kept(one, reason, why):
             kept.append(one)
-    kept = list(_of_one_start(kept, answered, why))
+    if several_starts(kept, info):
+        text = "there are reports of several starts, and nothing says which of them answers"
+        kept = [one for one in kept if _kept(one, text if start_of(one) else "", why)]
+    sure = [one for one in kept if drawn and has_seed_of(one, info)]
+    kept = list(_of_one_start(kept, answered or sure, sure, why))
+    answered, kept = _of_processes(answered, kept, why)
     return _agreeing([*answered, *kept], answered, why), tuple(why)
+
+
+def _of_processes(
+    live: list[Report], files: list[Report], why: list[str]
+) -> tuple[list[Report], list[Report]]:
+    """Without what one process says of two ranks; the server's own answer stays."""
+    doubled = [one for one in live if any(of_one_process(one, other) for other in live)]
+    text = "one process is said to be two ranks"
+    own = [one for one in live if _kept(one, text if one in doubled else "", why)]
+    every = [*live, *files]
+    kept = []
+    for one in files:
+        other = next((two for two in every if of_one_process(one, two)), None)
+        is_own = any(place_of(one) == place_of(two) and _same_process(one, two) for two in own)
+        reason = f"{text}, here and in {other.file}" if other is not None and not is_own else ""
+        if _kept(one, reason, why):
+            kept.append(one)
+    return own, kept
+
+
+def _same_process(one: Report, other: Report) -> bool:
+    return process_of(one) is not None and process_of(one) == process_of(other)
 
 
 def _kept(report: Report, reason: str, why: list[str]) -> bool:
@@ -70,7 +116,8 @@ def _foreign(report: Report, info: dict[str, Any] | None, model: str) -> str:
     ours, theirs = _name(path), _name(model)
     if ours and theirs and ours != theirs:
         return f"it is of the model {ours}, and {theirs} is served"
-    return ""
+    held = as_dict(info)
+    return of_another_start(report, held) or of_another_world(report, held)
 
 
 def _name(path: str) -> str:
@@ -117,15 +164,31 @@ def _would_answer(report: Report, info: dict[str, Any] | None) -> bool:
     return isinstance(states, list) and bool(states) and first and publishes
 
 
-def _of_one_start(files: list[Report], live: list[Report], why: list[str]) -> Iterator[Report]:
-    """The files of the start that answers, or of the newest: the ranks are ready together."""
+def _of_one_start(
+    files: list[Report], live: list[Report], sure: list[Report], why: list[str]
+) -> Iterator[Report]:
+    """The files of the start that answers, or of the newest: the ranks are ready together.
+
+    Those that are sure need no clock: that of another host may be wrong.
+    """
     known = _ready_times(live) or _ready_times(files)
     for report in files:
         (time,) = _ready_times([report]) or (None,)
         gap = abs(max(known) - time) if known and time is not None else 0.0
+        most = _ONE_MOMENT if any(_in_step(report, one) for one in live) else _SPREAD
         text = f"the report is of another start, {gap:.0f} s away from the others"
-        if _kept(report, text if gap > _SPREAD else "", why):
+        is_sure = any(report is one for one in sure)
+        if _kept(report, text if gap > most and not is_sure else "", why):
             yield report
+
+
+def _in_step(report: Report, live: Report) -> bool:
+    """Both are of one stage and group on one host: these capture graphs together, by one clock."""
+    hosts = [start_of(one).get("host") for one in (report, live)]
+    places = [
+        [one.ranks.get(name) or 0 for name in ("pp_rank", "dp_rank")] for one in (report, live)
+    ]
+    return None not in hosts and hosts[0] == hosts[1] and places[0] == places[1]
 
 
 def _ready_times(reports: list[Report]) -> list[float]:
@@ -180,15 +243,3 @@ def _facts(report: Report) -> tuple[object, ...]:
 def _plain(sharing: Sharing) -> Sharing:
     # How much was compared depends on the time that was left, not on the model.
     return dataclasses.replace(sharing, compared="", same_content=None)
-
-
-def process_of(report: Report) -> int | None:
-    """Process that wrote the report; None: not known. A process 1 has no scheduler: unknown."""
-    pid = as_int(as_dict(as_dict(report.raw).get("process")).get("pid"))
-    return pid if pid is not None and pid > 1 else None
-
-
-def time_of(report: Report) -> float | None:
-    """Seconds since 1970 at which it was made; None: not known."""
-    time = as_float(as_dict(as_dict(report.raw).get("process")).get("time"))
-    return time if time is not None and time > 0 else None

@@ -16,6 +16,7 @@ import re
 import sys
 import time
 from collections import Counter
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -467,6 +468,20 @@ def rank_facts(scheduler: Any) -> dict[str, int | None]:
     return facts
 
 
+def start_facts(scheduler: Any) -> dict[str, Any]:
+    """Which start this is: its seed is drawn once, and is that of every rank on every host."""
+    spaces, args = "/proc/self/ns/pid", get(scheduler, "server_args")
+    space = os.readlink(spaces) if os.path.islink(spaces) else ""
+    seed = get(scheduler, "tp_worker.random_seed", get(scheduler, "random_seed"))
+    return {
+        "random_seed": _integer(seed),
+        "port": _integer(getattr(args, "port", None)),
+        # Where a process number is of one process; the host's own name is nobody's business.
+        "host": sha256(f"{os.uname().nodename} {space}".encode()).hexdigest()[:12],
+        "model_path": os.path.basename(str(getattr(args, "model_path", "")).rstrip("/")),
+    }
+
+
 def version_facts() -> dict[str, Any]:
     """Versions of the engine, torch, Python and this probe."""
     engine = getattr(sys.modules.get("sglang"), "__version__", None)
@@ -544,6 +559,7 @@ def _opening(run: Run, scheduler: Any, stage: str) -> dict[str, Any]:
         "schema": SCHEMA,
         "stage": stage,
         "process": {"pid": os.getpid(), "time": round(time.time(), 3)},
+        "start": run.part("start", start_facts, scheduler),
         "rank": run.part("rank", rank_facts, scheduler),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -442,3 +443,19 @@ def test_a_runner_without_an_attention_backend_has_none_for_decoding() -> None:
     circle = backend("LoopBackend")
     circle.primary = circle
     assert probe.decode_backend(SimpleNamespace(attn_backend=circle)) is circle
+
+
+def test_a_report_says_of_which_start_it_is() -> None:
+    arguments = SimpleNamespace(random_seed=5, port=30000, model_path="/models/tiny/")
+    one = fakes.scheduler(model(), server_args=arguments, random_seed=42)
+    start = probe.build(one, "ready")["start"]
+    assert start["random_seed"] == 42  # That of the first rank, not what this host drew.
+    assert (start["port"], start["model_path"]) == (30000, "tiny")
+    assert re.fullmatch("[0-9a-f]{12}", start["host"])
+    one.tp_worker.random_seed = 43
+    assert probe.build(one, "loaded")["start"] == start | {"random_seed": 43}
+    bare = probe.build(fakes.scheduler(model()), "ready")
+    assert bare["start"] == {
+        "random_seed": None, "port": None, "host": start["host"], "model_path": "",
+    }  # fmt: skip
+    assert bare["errors"] == []
