@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from configurator import (
     Check,
+    Megakernel,
     Observation,
     Outcome,
     Replica,
+    Report,
     Rung,
     inconclusive,
     last_words,
@@ -19,13 +22,16 @@ from configurator import (
     refuted,
 )
 
-_ACTIVE = re.compile(r"NVIDIA megakernel: active \(")
-_RUNS = re.compile(r"NVIDIA megakernel: .*runs the decode graphs of batch sizes \[([\d, ]*)\]"
-                   r" \((\d+) of (\d+)\)")  # fmt: skip
+_ACTIVE = re.compile(r"NVIDIA megakernel: active \((?P<name>[^:]*)")
+_RUNS = re.compile(r"NVIDIA megakernel: (?P<name>.*)runs the decode graphs of batch sizes "
+                   r"\[(?P<sizes>[\d, ]*)\] \((?P<k>\d+) of (?P<n>\d+)\)")  # fmt: skip
 _NOTHING = re.compile(r"NVIDIA megakernel: .*no step and no draft sampler")
 _OWN_FORWARD = re.compile(r"NVIDIA megakernel: .*keeps its own forward")
-_REFUSED = re.compile(r"\w+Error: (--enable-nvidia-megakernel(?: cannot run this setup"
-                      r"|: none of the \d+ captured decode graphs))")  # fmt: skip
+_REFUSED = re.compile(
+    r"\w+Error: (--enable-nvidia-megakernel(?: cannot run this setup"
+    r"|: none of the \d+ captured decode graphs"
+    r"|: the ranks(?:' .{1,80} differ| load different specs): rank \d))"
+)
 _ASKED = re.compile(r"--enable-nvidia-megakernel: .* on sm_")
 
 
@@ -38,10 +44,13 @@ def nvidia_megakernel(check: Check) -> Outcome:
     sizes; every other step, and prefill, runs the ordinary forward, with neither a counter nor a
     log line.
 
-    Refuted: the report or the log says that no step is covered or that this setup is refused, or
-    the batch size of the profile's concurrency is not among the covered ones.
+    Refuted: the report or the log says that no step of the target is covered, that the model's
+    forward is its own again, or that this setup is refused; or the batch size of the profile's
+    concurrency is not among the covered ones.
 
-    Open: a rank has no megakernel in its report, or does not say what it covers, and others do; or
+    Open: a rank has no megakernel in its report, or does not say what it covers, and others do;
+    the engine's check of the captured graphs has not completed, as when one of them never went
+    through the installed forward; the ranks differ in the sizes, which the contract forbids; or
     the log says only "active" (built: with decode graphs disabled nothing more is checked),
     only that the argument was resolved, or nothing at all; or /server_info says that the server
     runs without it, which is a conflict. A draft that keeps its own forward, or
@@ -74,13 +83,15 @@ def nvidia_megakernel(check: Check) -> Outcome:
             Rung.RESOLVED, said, *everything, conflicts=(said,),
             remedy="give the log of the server that answers",
         )  # fmt: skip
-    own = found["draft keeps its own forward"] or _own_forward(replica)
+    drafts = _drafts(replica)
+    own = found["draft keeps its own forward"] or None in drafts
     draft = "; the draft keeps its own forward" if own else ""
-    draft += "; the draft's megakernel covers no step" if found["covers nothing"] else ""
+    idle = found["covers nothing"] or any(kernel and _is_idle(kernel) for kernel in drafts)
+    draft += "; the draft's megakernel covers no step" if idle else ""
     reported = _of_reports(check, everything, draft)
     if reported is not None:
         return reported
-    silent = _silent_ranks(check, len(found["active"]))
+    silent = _silent_ranks(check, found["active"])
     if silent:
         return inconclusive(
             Rung.BUILT, f"{silent}{draft}", *everything,
@@ -109,9 +120,21 @@ def nvidia_megakernel(check: Check) -> Outcome:
 
 
 def _built_for_target(replica: Replica, found: dict[str, list[Observation]]) -> bool:
-    """The target has a megakernel of its own: a line that one covers no step is of a draft's."""
-    reported = any(report.target and report.target.megakernel for report in replica.reports)
-    return bool(found["active"] or found["runs"]) or reported
+    """The target has a megakernel of its own: a line that one covers no step is of a draft's.
+
+    The target is built before its draft, and the engine refuses ranks that differ in what they
+    built. So where one is active first, the other is the draft's; a report knows it anyhow.
+    """
+    targets = [report.target.megakernel for report in replica.reports if report.target]
+    if any(kernel.forward_installed for kernel in targets if kernel):
+        return True
+    if found["active"]:
+        return _line(found["active"][0]) < _line(found["covers nothing"][0])
+    return bool(found["runs"])
+
+
+def _line(seen: Observation) -> int:
+    return int(seen.locator.rpartition(":")[2])
 
 
 def _of_reports(check: Check, everything: list[Observation], draft: str) -> Outcome | None:
@@ -129,27 +152,104 @@ def _of_reports(check: Check, everything: list[Observation], draft: str) -> Outc
         if (kernel := kernels.get(r.file)) is not None
     ]  # fmt: skip
     every = [*seen, *everything]
-    bare = [r for r in reports if (k := kernels.get(r.file)) is not None and k.covered == ()]
-    covered = [set(k.covered) for k in kernels.values() if k.covered is not None]
-    sizes = set.intersection(*covered) if covered else set()
+    known = {file: _checked(kernel) for file, kernel in kernels.items()}
+    return (
+        _not_installed(reports, kernels, every)
+        or _uncovered(check, reports, known, every, draft)
+        or _unknown(reports, kernels, every, draft)
+        or _ranks_differ(reports, known, every, draft)
+        or _reported(kernels, every, draft)
+    )
+
+
+def _checked(kernel: Megakernel) -> set[int] | None:
+    """The sizes that run it; None where they are not known, or not all graphs were looked at."""
+    if kernel.covered is None or kernel.capture_checked is False:
+        return None
+    return set(kernel.covered)
+
+
+def _not_installed(
+    reports: list[Report], kernels: dict[str, Megakernel], every: list[Observation]
+) -> Outcome | None:
+    """The model's forward is its own: the plugin covers nothing, or was taken away again."""
+    bare = [r for r in reports if (k := kernels.get(r.file)) and k.forward_installed is False]
+    if not bare:
+        return None
+    if not any(kernels[r.file].widths for r in bare):
+        text = "the megakernel covers no step of this setup"
+        return refuted(Rung.BUILT, text, *every, remedy="drop it, or see what it supports")
+    return refuted(
+        Rung.BUILT,
+        "a megakernel was built, and the model runs its own forward: it was taken away again"
+        f"{on_ranks(bare, reports)}", *every,
+        remedy="leave out what replaces the model's forward, such as another plugin",
+    )  # fmt: skip
+
+
+def _uncovered(
+    check: Check, reports: list[Report], known: dict[str, set[int] | None],
+    every: list[Observation], draft: str,
+) -> Outcome | None:  # fmt: skip
+    """No size runs it, or not the one that is needed."""
+    bare = [r for r in reports if known.get(r.file) == set()]
+    covered = [sizes for sizes in known.values() if sizes is not None]
+    common = set.intersection(*covered) if covered else set()
     needed = check.deployment.profile.workload.concurrency if check.deployment else None
-    if covered and (bare or not sizes or (needed is not None and needed not in sizes)):
-        fact = f"batch size {needed}, the profile's concurrency, is not" if sizes else "no size is"
-        return refuted(
-            Rung.CAPTURED,
-            f"{fact} covered{on_ranks(bare, reports) if bare else ''}; covered: "
-            f"{_shown(sizes)}{draft}", *every,
-            remedy="lower workload.concurrency, or capture a size that is covered",
-        )  # fmt: skip
-    lack = [r for r in reports if (k := kernels.get(r.file)) is None or k.covered is None]
-    if lack:
-        text = (
-            f"a megakernel was built, but which graphs run it is not known{on_ranks(lack, reports)}"
+    if not covered or (not bare and common and (needed is None or needed in common)):
+        return None
+    fact = f"batch size {needed}, the profile's concurrency, is not" if common else "no size is"
+    return refuted(
+        Rung.CAPTURED,
+        f"{fact} covered{on_ranks(bare, reports) if bare else ''}; covered: "
+        f"{_shown(common)}{draft}", *every,
+        remedy="lower workload.concurrency, or capture a size that is covered",
+    )  # fmt: skip
+
+
+def _unknown(
+    reports: list[Report], kernels: dict[str, Megakernel], every: list[Observation], draft: str
+) -> Outcome | None:
+    """A rank does not say what it covers, or the engine has not looked at all of its graphs."""
+    lack = [r for r in reports if (k := kernels.get(r.file)) is None or _checked(k) is None]
+    if not lack:
+        return None
+    unfinished = [k for r in lack if (k := kernels.get(r.file)) and k.capture_checked is False]
+    fact = "which graphs run it is not known"
+    if unfinished:
+        through = sorted({size for kernel in unfinished for size in kernel.graphs or ()})
+        fact = (
+            "the engine's check of the captured graphs has not completed: "
+            f"of batch sizes {_shown(through)} alone a graph went through it"
+            if through
+            else "no captured graph went through it"
         )
-        return inconclusive(
-            Rung.BUILT, text + draft, *every, remedy="leave decode CUDA graphs on, and keep the "
-            "log and the report of every rank",
-        )  # fmt: skip
+    return inconclusive(
+        Rung.BUILT, f"a megakernel was built, but {fact}{on_ranks(lack, reports)}{draft}", *every,
+        remedy="leave decode CUDA graphs on, and keep the log and the report of every rank",
+    )  # fmt: skip
+
+
+def _ranks_differ(
+    reports: list[Report], known: dict[str, set[int] | None], every: list[Observation], draft: str
+) -> Outcome | None:
+    """Ranks that decide a step differently wait in different collectives."""
+    by_sizes: dict[str, list[Report]] = {}
+    for report in reports:
+        by_sizes.setdefault(_shown(known.get(report.file)), []).append(report)
+    if len(by_sizes) == 1:
+        return None
+    parts = [f"{sizes}{on_ranks(some, reports)}" for sizes, some in by_sizes.items()]
+    return inconclusive(
+        Rung.CAPTURED,
+        f"the ranks differ in the batch sizes whose graphs run it: {'; '.join(parts)}{draft}",
+        *every, remedy="report it to the plugin: a step must be decided alike on every rank",
+    )  # fmt: skip
+
+
+def _reported(kernels: dict[str, Megakernel], every: list[Observation], draft: str) -> Outcome:
+    """Every rank says the same sizes: all of the captured ones, or some."""
+    sizes = {size for kernel in kernels.values() for size in kernel.covered or ()}
     graphs = {size for kernel in kernels.values() for size in kernel.graphs or ()}
     rest = sorted(graphs - sizes)
     partial = f" ({len(sizes)} of {len(graphs)}; {_shown(rest)} run the ordinary forward)"
@@ -163,23 +263,30 @@ def _shown(sizes: Iterable[int] | None) -> str:
     return ", ".join(map(str, sorted(sizes))) or "none"
 
 
-def _own_forward(replica: Replica) -> bool:
-    """A draft without a megakernel beside a target that has one."""
-    return any(
-        report.target is not None
-        and report.target.megakernel is not None
-        and any(draft.megakernel is None for draft in report.drafts)
+def _drafts(replica: Replica) -> list[Megakernel | None]:
+    """What every draft has, beside a target that has a megakernel."""
+    return [
+        draft.megakernel
         for report in replica.reports
-    )
+        if report.target is not None and report.target.megakernel is not None
+        for draft in report.drafts
+    ]
 
 
-def _silent_ranks(check: Check, active: int) -> str:
-    """Every rank says that it is active; what it means when some do not."""
+def _is_idle(kernel: Megakernel) -> bool:
+    """Whether nothing of a model runs it: neither its forward nor its sampler."""
+    return kernel.forward_installed is False and kernel.draft_sampler is False
+
+
+def _silent_ranks(check: Check, active: list[Observation]) -> str:
+    """Every rank says of the target, and of a draft, that it is active; what if some do not."""
     deployment = check.deployment
     if deployment is None or deployment.hosts_per_replica > 1 or not active:
         return ""
     ranks = deployment.gpus_per_replica
-    return f"active on {active} of {ranks} ranks only" if active < ranks else ""
+    named = Counter(match["name"] for seen in active if (match := _ACTIVE.match(seen.excerpt)))
+    fewest = min(named.values(), default=0)
+    return f"active on {fewest} of {ranks} ranks only" if fewest < ranks else ""
 
 
 def _covered(
@@ -188,22 +295,32 @@ def _covered(
     """The captured graphs run it: for all sizes, for the one that is needed, or not for that."""
     sizes: set[int] | None = None
     partial = ""
+    by_name: dict[str, set[str]] = {}
     for seen in runs:
         match = _RUNS.search(seen.excerpt)
         if match is None:
             continue
-        here = {int(size) for size in re.findall(r"\d{1,9}", match[1])}
+        here = {int(size) for size in re.findall(r"\d{1,9}", match["sizes"])}
+        by_name.setdefault(match["name"], set()).add(_shown(here))
         sizes = here if sizes is None else sizes & here
-        if match[2] != match[3]:
-            partial = f" ({match[2]} of {match[3]}; every other step runs the ordinary forward)"
-    shown = ", ".join(map(str, sorted(sizes or ())))
+        if match["k"] != match["n"]:
+            k, n = match["k"], match["n"]
+            partial = f" ({k} of {n}; every other step runs the ordinary forward)"
+    shown = _shown(sizes or ())
     needed = check.deployment.profile.workload.concurrency if check.deployment else None
     if not sizes or (needed is not None and needed not in sizes):
         fact = f"batch size {needed}, the profile's concurrency, is not" if sizes else "no size is"
         return refuted(
-            Rung.CAPTURED, f"{fact} covered; covered: {shown or 'none'}{partial}{draft}",
+            Rung.CAPTURED, f"{fact} covered; covered: {shown}{partial}{draft}",
             *everything, remedy="lower workload.concurrency, or capture a size that is covered",
         )  # fmt: skip
+    for different in by_name.values():
+        if len(different) > 1:
+            return inconclusive(
+                Rung.CAPTURED, "the ranks differ in the batch sizes whose graphs run it: "
+                f"{' or '.join(sorted(different))}{draft}", *everything,
+                remedy="report it to the plugin: a step must be decided alike on every rank",
+            )  # fmt: skip
     text = f"the decode graphs of batch sizes {shown} run it{partial}{draft}"
     return proven(Rung.CAPTURED, text, *everything)
 

@@ -177,6 +177,8 @@ class Megakernel:
     """Batch sizes of the captured decode graphs; None: not reported."""
     covered: tuple[int, ...] | None = None
     """Those of them that run the megakernel."""
+    capture_checked: bool | None = None
+    """Whether the engine has looked at all of its graphs; None: not reported, or it never does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,7 @@ def _megakernel(data: Any) -> Megakernel | None:
         draft_sampler=as_bool(data.get("draft_sampler")),
         graphs=as_ints(data.get("graphs")),
         covered=as_ints(data.get("graphs_covered")),
+        capture_checked=as_bool(data.get("capture_checked")),
     )
 
 

@@ -326,18 +326,18 @@ def _sizes(table: dict[Any, Any]) -> list[int] | None:
     return sizes if sizes or not table else None
 
 
-def megakernel_facts(model: Any) -> dict[str, Any] | None:
+def megakernel_facts(model: Any, runner: Any = None) -> dict[str, Any] | None:
     """What a megakernel built for this model, and which graphs it covers; None without one."""
     built = vars(model).get("_megakernel")
     if built is None:
         return None
     forward = vars(model).get("forward")
-    captured, covered = None, None
-    for cell in getattr(forward, "__closure__", None) or ():
-        steps = getattr(cell.cell_contents, "captured", None)
-        if isinstance(steps, dict) and steps:
-            captured = _integers(steps)
-            covered = _integers(size for size in steps if steps[size] is not None)
+    cells = getattr(forward, "__closure__", None) or ()
+    tables = [getattr(cell.cell_contents, "captured", None) for cell in cells]
+    steps = next((table for table in tables if isinstance(table, dict) and table), None)
+    # The engine's own check looks once all graphs are captured: before, a part of them is known.
+    hooks = [hook for hook in get(runner, "capture_tail_hooks") or () if hasattr(hook, "is_done")]
+    checks = [hook.is_done for hook in hooks if get(hook, "dispatch.built") is built]
     summary = getattr(built, "summary", None)
     return {
         "class": type(built).__name__,
@@ -345,8 +345,9 @@ def megakernel_facts(model: Any) -> dict[str, Any] | None:
         "summary": str(summary())[:300] if callable(summary) else None,
         "forward_installed": forward is not None,
         "draft_sampler": getattr(built, "draft_sampler", None) is not None,
-        "graphs": captured,
-        "graphs_covered": covered,
+        "graphs": steps and _integers(steps),
+        "graphs_covered": steps and _integers(size for size in steps if steps[size] is not None),
+        "capture_checked": next(iter(checks), None),
     }
 
 
@@ -402,7 +403,7 @@ def model_facts(run: Run, part: str, runner: Any) -> dict[str, Any]:
         "quant_methods": run.part(f"{part}.quant_methods", method_counts, modules),
         "lm_head": run.part(f"{part}.lm_head", head_facts, run, f"{part}.lm_head", model),
         "graphs": {"decode": decode},
-        "megakernel": run.part(f"{part}.megakernel", megakernel_facts, model),
+        "megakernel": run.part(f"{part}.megakernel", megakernel_facts, model, runner),
         "weight_bytes": run.part(f"{part}.weight_bytes", weight_bytes, run, model, modules),
     }
 

@@ -96,6 +96,8 @@ def _megakernel(kernel: Megakernel | None) -> str:
         parts.append(f"widths {numbers(kernel.widths)}")
     if kernel.graphs is not None and kernel.covered is not None:
         parts.append(f"{len(kernel.covered)} of {len(kernel.graphs)} decode graphs covered")
+    if kernel.capture_checked is False:
+        parts.append("capture not checked as a whole")
     if kernel.forward_installed is False:
         parts.append("forward not installed")
     return shown(", ".join(parts), longest=_WORDS)

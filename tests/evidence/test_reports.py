@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -401,7 +402,13 @@ def test_a_megakernel_is_read() -> None:
     }  # fmt: skip
     target = parsed(data).target
     assert target is not None
-    assert target.megakernel == Megakernel("Built", (4, 8), "two", True, False, (1, 2), (1,))
+    read = Megakernel("Built", (4, 8), "two", True, False, (1, 2), (1,))
+    assert target.megakernel == read
+    for said, known in ((False, False), (True, True), (None, None), ("no", None)):
+        data["target"]["megakernel"]["capture_checked"] = said
+        target = parsed(data).target
+        assert target is not None
+        assert target.megakernel == dataclasses.replace(read, capture_checked=known)
 
 
 def test_failed_parts_are_missing_evidence() -> None:

@@ -303,8 +303,44 @@ def test_the_megakernel_shows_which_graphs_it_covers(
     assert facts == {
         "class": "BuiltMegakernel", "widths": [4, 8], "summary": "two widths",
         "forward_installed": True, "draft_sampler": False, "graphs": graphs,
-        "graphs_covered": covered,
+        "graphs_covered": covered, "capture_checked": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hooks", "checked"),
+    [
+        (None, None),
+        ([], None),
+        (["mine", "done"], True),
+        (["open"], False),
+        # Another model's check, another hook, and a check of an engine that keeps it elsewhere.
+        (["other"], None),
+        ([lambda: None], None),
+    ],
+)
+def test_the_engines_own_check_of_the_captured_graphs(hooks: Any, checked: bool | None) -> None:
+    built = BuiltMegakernel()
+    ours, others = SimpleNamespace(built=built), SimpleNamespace(built=BuiltMegakernel())
+    known = {
+        "mine": SimpleNamespace(),
+        "done": SimpleNamespace(dispatch=ours, is_done=True),
+        "open": SimpleNamespace(dispatch=ours, is_done=False),
+        "other": SimpleNamespace(dispatch=others, is_done=True),
+    }
+    given = [known.get(hook, hook) if isinstance(hook, str) else hook for hook in hooks or ()]
+    runner = SimpleNamespace(capture_tail_hooks=None if hooks is None else given)
+    facts = probe.megakernel_facts(Module(_megakernel=built), runner)
+    assert facts is not None
+    assert facts["capture_checked"] is checked
+
+
+def test_the_runners_hooks_reach_the_megakernel() -> None:
+    built = BuiltMegakernel()
+    check = SimpleNamespace(dispatch=SimpleNamespace(built=built), is_done=False)
+    runner = SimpleNamespace(model=model(_megakernel=built), capture_tail_hooks=[check])
+    facts = probe.model_facts(probe.Run(), "target", runner)
+    assert facts["megakernel"]["capture_checked"] is False
 
 
 def test_no_megakernel_and_one_without_a_forward() -> None:

@@ -552,6 +552,15 @@ def test_what_the_probe_in_the_engine_could_not_see_is_said(validators: Validato
     assert shown.table("environment")["SGLANG_OLD"] == ["1", "≈ renamed to SGLANG_NEW"]
 
 
+def test_a_megakernel_that_the_engine_did_not_check_as_a_whole(validators: Validators) -> None:
+    kernel = Megakernel("Mega", (1,), graphs=(1,), covered=(1,), capture_checked=False)
+    target = ModelReport("Target", False, megakernel=kernel)
+    report = Report("r0.json", 0, "ready", target)
+    shown = Page(rendered(of(Replica(0, READY, reports=(report,))), validators, []))
+    said = "Mega, widths 1, 1 of 1 decode graphs covered, capture not checked as a whole"
+    assert shown.table("values")["megakernel"][2] == said
+
+
 def test_phases_of_the_log_have_their_times(validators: Validators) -> None:
     replica = Replica(
         0, READY,

@@ -368,8 +368,19 @@ RUNS = f"{MEGA} llama runs the decode graphs of batch sizes [1, 2] (2 of 2); eve
 SOME = f"{MEGA} llama runs the decode graphs of batch sizes [1] (1 of 2); every other step"
 DRAFTS_OWN = f"{MEGA} no spec is registered; D keeps its own forward"
 DRAFTS_NOTHING = f"{MEGA} llamadraft: no step and no draft sampler"
+DRAFT_ACTIVE = ACTIVE.replace("(llama:", "(llamadraft:")
 DIED = f"{RANK} Scheduler hit an exception: Traceback (most recent call last):"
 REFUSED = "ValueError: --enable-nvidia-megakernel cannot run this setup:"
+RANKS = (
+    "RuntimeError: --enable-nvidia-megakernel: the ranks' widths llama built differ: rank 0: (1,)"
+)
+SPECS = "ValueError: --enable-nvidia-megakernel: the ranks load different specs: rank 0: None"
+NONE = "ValueError: --enable-nvidia-megakernel: none of the 4 captured decode graphs (batch sizes"
+# The engine's progress bar stands on the same line.
+GLUED = (
+    "Capturing batches (bs=1 avail_mem=21.63 GB):   0%|          | 0/4 [00:00<?, ?it/s]"
+    f"[2026-11-30 10:40:10 TP0] {RUNS}"
+)
 
 
 @pytest.mark.parametrize(
@@ -383,11 +394,17 @@ REFUSED = "ValueError: --enable-nvidia-megakernel cannot run this setup:"
         ((ACTIVE, DRAFTS_NOTHING, RUNS), ("PROVEN", "captured"), "draft's megakernel covers no"),
         ((RUNS, DRAFTS_NOTHING), ("PROVEN", "captured"), "draft's megakernel covers no step"),
         ((ACTIVE, DRAFTS_NOTHING), ("INCONCLUSIVE", "built"), "draft's megakernel covers no step"),
+        ((DRAFTS_NOTHING, DRAFT_ACTIVE), ("REFUTED", "built"), "no step of this setup"),
         (
             (DIED, REFUSED, "  - LoRA is on", "  - PP 2", "end"),
             ("REFUTED", "built"),
             "LoRA is on; PP 2",
         ),
+        ((ACTIVE, GLUED), ("PROVEN", "captured"), "batch sizes 1, 2 run it"),
+        ((ACTIVE, ACTIVE, RUNS, SOME), ("INCONCLUSIVE", "captured"), "ranks differ"),
+        ((ACTIVE, DIED, RANKS), ("REFUTED", "built"), "the ranks' widths llama built differ: rank"),
+        ((DIED, SPECS), ("REFUTED", "built"), "the ranks load different specs: rank 0: None"),
+        ((ACTIVE, DIED, NONE), ("REFUTED", "built"), "none of the 4 captured decode graphs"),
         (("--enable-nvidia-megakernel: llama on sm_90",), ("INCONCLUSIVE", "resolved"), "no log"),
         ((), ("INCONCLUSIVE", None), "no log line"),
     ],
@@ -395,7 +412,7 @@ REFUSED = "ValueError: --enable-nvidia-megakernel cannot run this setup:"
 def test_megakernel(
     validators: Validators, lines: tuple[str, ...], expected: tuple[str, str | None], fact: str
 ) -> None:
-    lines_of = raw_log if REFUSED in lines else log
+    lines_of = raw_log if {REFUSED, RANKS, SPECS, NONE} & set(lines) else log
     outcome = judged(validators, "nvidia-megakernel", log=lines_of(*lines))
     assert said(outcome) == expected
     assert fact in outcome.summary
@@ -442,9 +459,13 @@ def test_the_profiles_concurrency_must_be_covered(validators: Validators, librar
             validators, "nvidia-megakernel", log=log(*active, runs), deployment=deployment
         )
         assert str(outcome.answer) == answer
-    silent = judged(validators, "nvidia-megakernel", log=log(ACTIVE, runs), deployment=deployment)
-    assert said(silent) == ("INCONCLUSIVE", "built")
-    assert f"active on 1 of {ranks} ranks only" in silent.summary
+    # A line of the draft is none of another rank.
+    for some in ([ACTIVE], [ACTIVE, *[DRAFT_ACTIVE] * ranks]):
+        silent = judged(
+            validators, "nvidia-megakernel", log=log(*some, runs), deployment=deployment
+        )
+        assert said(silent) == ("INCONCLUSIVE", "built")
+        assert f"active on 1 of {ranks} ranks only" in silent.summary
 
 
 def test_a_draft_on_another_runner_is_named_and_refutes_nothing(validators: Validators) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replicas import judged, said, spoken
+from replicas import judged, log, said, spoken
 
+from configurator.content import Library
 from configurator.evidence.model import Report, Sample
 from configurator.evidence.reports import parse_report
 from configurator.loader import Validators
+from configurator.resolve import resolve
 from configurator.verdicts import Outcome
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "inengine"
@@ -469,9 +471,22 @@ def test_an_average_of_two_widths_is_not_one_width(validators: Validators) -> No
     assert said(alike) == ("REFUTED", "executed")
 
 
-def mega(covered: list[int] | None, graphs: tuple[int, ...] = (1, 2, 4)) -> dict[str, Any]:
-    kernel = {"class": "MegaKernel", "graphs": [*graphs], "graphs_covered": covered}
-    return raw(megakernel=kernel)
+def mega(
+    covered: list[int] | None, graphs: tuple[int, ...] | None = (1, 2, 4), **kernel: Any
+) -> dict[str, Any]:
+    seen = None if graphs is None else [*graphs]
+    built = {"class": "MegaKernel", "widths": [1, 2, 4], "graphs": seen, "graphs_covered": covered}
+    return raw(megakernel={**built, **kernel})
+
+
+def unfinished(graphs: tuple[int, ...] | None) -> dict[str, Any]:
+    """A rank on which not every graph went through the installed forward."""
+    return mega(None if graphs is None else [*graphs], graphs, capture_checked=False)
+
+
+TAKEN_AWAY = mega(None, None, forward_installed=False)
+COVERS_NO_STEP = mega(None, None, forward_installed=False, widths=[])
+CHECKED = mega([1, 2, 4], capture_checked=True, forward_installed=True)
 
 
 @pytest.mark.parametrize(
@@ -479,7 +494,15 @@ def mega(covered: list[int] | None, graphs: tuple[int, ...] = (1, 2, 4)) -> dict
     [
         ([mega([1, 2, 4])], ("PROVEN", "captured"), "batch sizes 1, 2, 4 run it; the draft keeps"),
         ([mega([1, 2])], ("PROVEN", "captured"), "2 of 3; 4 run the ordinary forward"),
-        ([mega([1, 2, 4]), mega([1])], ("PROVEN", "captured"), "batch sizes 1 run it (1 of 3"),
+        ([CHECKED, CHECKED], ("PROVEN", "captured"), "batch sizes 1, 2, 4 run it; the draft keeps"),
+        ([mega([1, 2, 4]), mega([1])], ("INCONCLUSIVE", "captured"), "1, 2, 4 on rank 0; 1 on ran"),
+        ([unfinished((1, 2))], ("INCONCLUSIVE", "built"), "of batch sizes 1, 2 alone a graph went"),
+        ([unfinished(())], ("INCONCLUSIVE", "built"), "no captured graph went through it"),
+        ([unfinished(None)], ("INCONCLUSIVE", "built"), "no captured graph went through it"),
+        ([CHECKED, unfinished((1,))], ("INCONCLUSIVE", "built"), "went through it on rank 1"),
+        ([TAKEN_AWAY], ("REFUTED", "built"), "it was taken away again"),
+        ([CHECKED, TAKEN_AWAY], ("REFUTED", "built"), "taken away again on rank 1"),
+        ([COVERS_NO_STEP], ("REFUTED", "built"), "covers no step"),
         ([mega([])], ("REFUTED", "captured"), "no size is covered; covered: none"),
         ([mega([1]), mega([])], ("REFUTED", "captured"), "on rank 1"),
         ([mega(None)], ("INCONCLUSIVE", "built"), "which graphs run it is not known"),
@@ -495,6 +518,48 @@ def test_the_report_says_which_graphs_run_the_megakernel(
     outcome = asked(validators, "nvidia-megakernel", *reports)
     assert said(outcome) == expected
     assert fact in outcome.summary
+
+
+IDLE = {"class": "Built", "widths": [], "forward_installed": False, "draft_sampler": False}
+
+
+STAMP = "[2026-01-01 00:00:07 TP0]"
+OWN, NO_STEP = "; the draft keeps its own forward", "; the draft's megakernel covers no step"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line", "note"),
+    [
+        (None, "", OWN),
+        (IDLE, "", NO_STEP),
+        # The log speaks of the draft last, and of the target no longer: it was cut off.
+        (IDLE, f"{STAMP} NVIDIA megakernel: d: no step and no draft sampler", NO_STEP),
+        ({**IDLE, "draft_sampler": True}, "", ""),
+        ({**IDLE, "forward_installed": True, "widths": [1]}, "", ""),
+        ({"class": "Built"}, "", ""),
+    ],
+)  # fmt: skip
+def test_a_draft_without_use_of_its_megakernel_is_named(
+    validators: Validators, kernel: dict[str, Any] | None, line: str, note: str
+) -> None:
+    report = copy.deepcopy(CHECKED)
+    for draft in report["drafts"]:
+        draft["megakernel"] = kernel
+    outcome = asked(validators, "nvidia-megakernel", report, log=log(line))
+    assert said(outcome) == ("PROVEN", "captured")
+    assert outcome.summary == f"the decode graphs of batch sizes 1, 2, 4 run it{note}"
+
+
+def test_a_check_that_has_not_completed_refutes_no_concurrency(
+    validators: Validators, library: Library
+) -> None:
+    deployment = resolve(*library.profile("muse-spark-open-gb300x8"), library)
+    needed = deployment.profile.workload.concurrency
+    whole = asked(validators, "nvidia-megakernel", mega([needed + 1]), deployment=deployment)
+    assert said(whole) == ("REFUTED", "captured")
+    part = mega([needed + 1], capture_checked=False)
+    outcome = asked(validators, "nvidia-megakernel", part, deployment=deployment)
+    assert said(outcome) == ("INCONCLUSIVE", "built")
 
 
 def test_a_pipeline_stage_without_a_head_lacks_nothing(validators: Validators) -> None:
