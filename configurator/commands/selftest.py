@@ -73,7 +73,8 @@ def command(
 def _list(matrix: Matrix) -> None:
     for test in matrix.tests:
         kind = "healthy" if test.healthy else f"twin {test.twin}"
-        click.echo(f"{test.name}  [{kind}]\n    {test.about}")
+        label = f"  [{test.label}]" if test.label else ""
+        click.echo(f"{test.name}  [{kind}]{label}\n    {test.about}")
     click.echo(f"{len(matrix.tests)} tests on {len(matrix.starts())} servers")
 
 

@@ -28,6 +28,8 @@ RIG = Path(__file__).with_name("rig")
 ENGINE_VERSION = "0.5.23"
 """The release whose ops the stand-ins are written for."""
 PLUGIN = "configurator_sabotage"
+MEGAKERNEL = "configurator_megakernel"
+"""The megakernel plugin without a kernel; the contract wants its entry point by another name."""
 MARK = "CONFIGURATOR_SELFTEST_RUN"
 """Variable that every process of a server of ours has, to find those that outlive it."""
 
@@ -164,16 +166,23 @@ def _is_whole(folder: Path) -> bool:
     return isinstance(made, dict) and bool(made) and made.items() <= found.items()
 
 
-def write_plugins(folder: Path) -> tuple[Path, Path]:
-    """The plugin that spoils and the bundle with the probe, as folders for the engine's path."""
-    sabotage, bundle = folder / "sabotage", folder / "bundle"
-    info = sabotage / f"{PLUGIN}-1.dist-info"
-    info.mkdir(parents=True)
-    shutil.copy(RIG / "sabotage" / f"{PLUGIN}.py", sabotage)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PLUGIN}\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{PLUGIN} = {PLUGIN}:register\n")
+def write_plugins(folder: Path) -> tuple[Path, Path, Path]:
+    """Folders for the engine's path: the plugin that spoils, the megakernel's, our probe's."""
+    sabotage, megakernel, bundle = (folder / name for name in ("sabotage", "megakernel", "bundle"))
+    _write_plugin(sabotage, PLUGIN, f"{PLUGIN} = {PLUGIN}:register")
+    _write_plugin(megakernel, MEGAKERNEL, f"nvidia_megakernel = {MEGAKERNEL}:register_specs")
     write_bundle(bundle)
-    return sabotage, bundle
+    return sabotage, megakernel, bundle
+
+
+def _write_plugin(folder: Path, name: str, entry_point: str) -> None:
+    """The modules of a folder of the rig, as a distribution that the engine finds."""
+    info = folder / f"{name}-1.dist-info"
+    info.mkdir(parents=True)
+    for module in (RIG / folder.name).glob("*.py"):
+        shutil.copy(module, folder)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry_point}\n")
 
 
 @dataclass
@@ -279,13 +288,13 @@ class Launcher:
     folder: Path
     """Scratch; every server gets a folder of its own in it."""
     sabotage: Path
+    megakernel: Path
     bundle: Path
 
     @classmethod
     def prepare(cls, engine: Engine, models: Path, folder: Path) -> Launcher:
         """A launcher with its plugins written."""
-        sabotage, bundle = write_plugins(folder / "plugins")
-        return cls(engine, models, folder, sabotage, bundle)
+        return cls(engine, models, folder, *write_plugins(folder / "plugins"))
 
     def command(self, start: Start, port: int) -> list[str]:
         """The words of the launch."""
@@ -301,7 +310,12 @@ class Launcher:
             for name, value in os.environ.items()
             if not name.startswith(("SGLANG_", "SGL_", "CONFIGURATOR_", "PYTHON", "CUDA_"))
         }
-        path = [self.sabotage, *([self.bundle] if start.probe else []), RIG / "site"]
+        plugins = {
+            self.sabotage: True,
+            self.megakernel: bool(start.megakernel),
+            self.bundle: start.probe,
+        }
+        path = [*(folder for folder, wanted in plugins.items() if wanted), RIG / "site"]
         return {
             **inherited,
             **ENVIRONMENT,
@@ -309,6 +323,7 @@ class Launcher:
             DIRECTORY: str(reports),
             "CONFIGURATOR_SABOTAGE": start.sabotage,
             "CONFIGURATOR_SABOTAGE_RANK": start.rank,
+            "CONFIGURATOR_MEGAKERNEL": start.megakernel,
             MARK: mark,
             **dict(start.env),
         }

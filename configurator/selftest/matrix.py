@@ -37,6 +37,9 @@ class Start(_Frozen):
     """The rank that is spoilt, `tp1` or `dp1`; empty: every rank."""
     probe: bool = True
     """Whether the bundle with our probe is on the engine's path."""
+    megakernel: str = ""
+    """What the megakernel plugin without a kernel covers, and on a pretended GPU; empty: there is
+    no such plugin."""
     port: Literal["free", "taken"] = "free"
     until: str = ""
     """Words of the log after which to look, although the server is not ready."""
@@ -61,6 +64,8 @@ class Expected(_Frozen):
     """The rung it must reach at least; empty: any."""
     says: str = ""
     """Words that its summary must hold."""
+    lacks: tuple[str, ...] = ()
+    """Words that its summary must not hold."""
 
 
 class Trial(_Frozen):
@@ -70,6 +75,8 @@ class Trial(_Frozen):
     about: str
     twin: str = ""
     """Name of the healthy twin; empty: this is one."""
+    label: str = ""
+    """What a row is that is no run of everything it names, said with it; a case has its twin's."""
     start: Start
     view: View = View()
     ask: tuple[str, ...]
@@ -173,6 +180,13 @@ def _case(name: str, data: Mapping[str, Any], twins: Mapping[str, Trial]) -> Tri
         "env": twin.start.env + change["env"],
     }
     view = twin.view.model_dump() | data.get("view", {})
-    fields = {"ask": twin.ask, **data, "start": start, "view": view, "name": name}
+    fields = {
+        "ask": twin.ask,
+        "label": twin.label,
+        **data,
+        "start": start,
+        "view": view,
+        "name": name,
+    }
     fields["expect"] = {key: _expected(value) for key, value in data.get("expect", {}).items()}
     return Trial.model_validate(fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from configurator.report.terminal import paragraph
 from configurator.selftest.runner import Result, Table
 
 NOT_EXERCISED = (
-    "not exercised: CUDA kernels and CUDA graphs, Humming's kernels, the NVIDIA megakernel"
+    "not exercised: CUDA kernels and CUDA graphs, Humming's kernels, a megakernel's kernels"
 )
 _COLOURS = {"clean": "green", "detected": "green", "alarm": "red", "missed": "red"}
 
@@ -22,16 +23,22 @@ def print_table(table: Table) -> None:
         ("healthy servers", table.of("clean", "alarm")),
         ("sabotaged servers", table.of("detected", "missed")),
     ):
-        click.secho(title, bold=True)
-        for result in results:
-            _print_result(result)
+        for label in dict.fromkeys(result.test.label for result in results):
+            click.secho(f"{title} ({label})" if label else title, bold=True)
+            for result in results:
+                if result.test.label == label:
+                    _print_result(result)
     click.echo(f"{len(table.results)} tests in {table.seconds:.0f} s; {NOT_EXERCISED}")
+    for label, count in Counter(result.test.label for result in table.results).items():
+        if label:
+            click.echo(f"{count} of them are no run on a GPU: {label}")
     click.secho(table.last_line, bold=True, fg="red" if table.exit_code else "green")
 
 
 def _print_result(result: Result) -> None:
     word = click.style(f"{result.outcome:<8}", fg=_COLOURS[result.outcome], bold=True)
-    click.echo(f"  {word} {result.test.name} ({result.seconds:.0f} s): {result.test.about}")
+    label = f" [{result.test.label}]" if result.test.label else ""
+    click.echo(f"  {word} {result.test.name} ({result.seconds:.0f} s){label}: {result.test.about}")
     for fault in result.faults:
         paragraph(fault, "           WRONG: ")
     if result.test.healthy:
@@ -61,6 +68,7 @@ def _as_data(result: Result) -> dict[str, Any]:
         "name": result.test.name,
         "about": result.test.about,
         "twin": result.test.twin or None,
+        "label": result.test.label or None,
         "outcome": result.outcome,
         "server": result.state,
         "seen": list(result.seen),

@@ -167,6 +167,9 @@ def _differs(name: str, expected: Expected, verdict: Verdict | None) -> Iterator
         yield f"below {expected.rung}: {_said(verdict)}"
     if expected.says not in verdict.summary:
         yield f"{name} does not say {expected.says!r}: {verdict.summary}"
+    for words in expected.lacks:
+        if words in verdict.summary:
+            yield f"{name} says {words!r}: {verdict.summary}"
 
 
 def _unexpected(test: Trial, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:

@@ -123,8 +123,17 @@ def test_command_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert environment.items() >= ENVIRONMENT.items()
     path = [Path(part).name for part in environment["PYTHONPATH"].split(os.pathsep)]
     assert path == ["sabotage", "bundle", "site"]
+    assert environment["CONFIGURATOR_MEGAKERNEL"] == ""
     without = one.environment(Start(model="good", probe=False), tmp_path, "mark")
     assert "bundle" not in without["PYTHONPATH"]
+
+
+def test_the_megakernel_is_on_the_path_where_it_is_asked_for(tmp_path: Path) -> None:
+    start = Start(model="good", megakernel="covers-some")
+    environment = launcher(tmp_path).environment(start, tmp_path / "reports", "mark")
+    path = [Path(part).name for part in environment["PYTHONPATH"].split(os.pathsep)]
+    assert path == ["sabotage", "megakernel", "bundle", "site"]
+    assert environment["CONFIGURATOR_MEGAKERNEL"] == "covers-some"
 
 
 def test_plugins_can_be_found_as_distributions(tmp_path: Path) -> None:
@@ -137,6 +146,20 @@ def test_plugins_can_be_found_as_distributions(tmp_path: Path) -> None:
         (entry,) = found.entry_points.select(group="sglang.srt.plugins")
         assert (entry.name, entry.value) == (module, f"{module}:register")
         assert (folder / f"{module}.py").is_file()
+
+
+def test_the_megakernel_has_the_entry_point_that_the_contract_wants(tmp_path: Path) -> None:
+    from importlib.metadata import distributions
+
+    folder = launcher(tmp_path).megakernel
+    (found,) = distributions(path=[str(folder)])
+    (entry,) = found.entry_points.select(group="sglang.srt.plugins")
+    assert (entry.name, entry.value) == (
+        "nvidia_megakernel",
+        "configurator_megakernel:register_specs",
+    )
+    names = {path.name for path in folder.glob("*.py")}
+    assert names == {"configurator_megakernel.py", "pretended_platform.py"}
 
 
 def test_a_server_is_looked_at_and_stopped(tmp_path: Path) -> None:

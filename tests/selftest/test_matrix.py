@@ -37,6 +37,26 @@ def test_sabotages_exist_in_the_plugin(test: Trial) -> None:
     assert test.start.sabotage in ("", *names)
 
 
+@pytest.mark.parametrize("test", MATRIX.tests, ids=lambda test: test.name)
+def test_what_only_pretends_a_gpu_is_labelled(test: Trial) -> None:
+    asks = any(text.startswith("nvidia-megakernel") for text in test.ask)
+    label = "contract in-process, pretended platform" if asks else ""
+    assert test.label == label
+    assert asks or not test.start.megakernel
+    assert asks == ("--enable-nvidia-megakernel" in test.start.flags)
+
+
+def test_the_megakernels_contract_is_seen_to_cover_all_some_and_none() -> None:
+    contract = [test for test in MATRIX.tests if test.label]
+    assert len([test for test in contract if test.healthy]) >= 7
+    assert len([test for test in contract if not test.healthy]) >= 12
+    variants = {test.start.megakernel for test in contract}
+    source = (RIG / "megakernel" / "configurator_megakernel.py").read_text()
+    names = re.findall(r'^    "([a-z0-9-]+)": Variant', source, re.MULTILINE)
+    assert variants - {""} == set(names)
+    assert {"covers-all", "covers-some", "covers-none"} <= variants
+
+
 @pytest.mark.parametrize("test", CASES, ids=lambda test: test.name)
 def test_every_case_differs_from_its_twin_and_expects_a_difference(test: Trial) -> None:
     twin = MATRIX.by_name[test.twin]
@@ -74,7 +94,8 @@ YAML = """
 twins:
   plain:
     about: plain
-    start: {model: good, flags: --a 1, env: {A: 1}}
+    label: no GPU
+    start: {model: good, flags: --a 1, env: {A: 1}, megakernel: covers-all}
     view: {level: 2}
     ask: [draft-used]
     expect: {draft-used: PROVEN executed}
@@ -88,9 +109,9 @@ cases:
   replaced:
     twin: plain
     about: other flags
-    start: {only_flags: --c}
+    start: {only_flags: --c, megakernel: ""}
     ask: [draft-tokens=4]
-    expect: {draft-tokens: REFUTED}
+    expect: {draft-tokens: {answer: REFUTED, lacks: [accepted, a floor]}}
   alike:
     twin: plain
     about: the same server
@@ -114,6 +135,8 @@ def test_a_case_adds_to_its_twin(small: Matrix) -> None:
     assert (test.view.level, test.view.passive) == (2, True)
     assert test.ask == ("draft-used",)
     assert test.expect["draft-used"].says == "no request"
+    assert test.expect["draft-used"].lacks == ()
+    assert (test.label, test.start.megakernel) == ("no GPU", "covers-all")
 
 
 def test_a_case_can_replace_flags_and_questions(small: Matrix) -> None:
@@ -121,6 +144,8 @@ def test_a_case_can_replace_flags_and_questions(small: Matrix) -> None:
     assert test.start.flags == ("--c",)
     assert test.start.env == (("A", "1"),)
     assert test.ask == ("draft-tokens=4",)
+    assert test.expect["draft-tokens"].lacks == ("accepted", "a floor")
+    assert (test.label, test.start.megakernel) == ("no GPU", "")
 
 
 def test_rungs_are_read(small: Matrix) -> None:

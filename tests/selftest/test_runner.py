@@ -16,6 +16,7 @@ from configurator.evidence.read import read_evidence
 from configurator.loader import Validators
 from configurator.selftest.engine import Engine, Launcher
 from configurator.selftest.matrix import Expected, Matrix, Start, Trial
+from configurator.selftest.report import as_json, print_table
 from configurator.selftest.runner import Result, Table, judge_test, run_matrix
 
 HEALTHY = read_evidence(recording("healthy"))
@@ -89,6 +90,7 @@ def test_a_verdict_beside_the_expected_ones_is_missed(validators: Validators) ->
     [
         (Expected(answer="REFUTED", rung="effective"), "below effective"),
         (Expected(answer="REFUTED", says="a full moon"), "does not say 'a full moon'"),
+        (Expected(answer="REFUTED", lacks=("a full moon", "aliased")), "says 'aliased'"),
         (Expected(answer="INCONCLUSIVE"), "not INCONCLUSIVE"),
     ],
 )
@@ -105,6 +107,31 @@ def test_the_state_of_the_server_counts(validators: Validators) -> None:
     assert result.outcome == "missed"
     assert any(text.startswith("the server is ready, not failed") for text in result.faults)
     assert any("does not say 'broken'" in text for text in result.faults)
+
+
+def test_words_that_must_be_lacking_are(validators: Validators) -> None:
+    lacking = Expected(answer="REFUTED", lacks=("a full moon",))
+    result = judged(case(expect={**SPOILT, "lm-head-shared": lacking}), SABOTAGED, validators)
+    assert (result.outcome, result.faults) == ("detected", ())
+
+
+def test_what_is_no_run_on_a_gpu_is_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    label = "contract in-process, pretended platform"
+    pretended = Result(case(name="pretended", label=label), "detected", state="ready")
+    table = Table((Result(twin(), "clean"), pretended, Result(case(), "detected", state="ready")))
+    print_table(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:6] == [
+        "healthy servers", "  clean    twin (0 s): ",
+        f"sabotaged servers ({label})", f"  detected pretended (0 s) [{label}]: ",
+        "sabotaged servers", "  detected case (0 s): ",
+    ]  # fmt: skip
+    assert f"1 of them are no run on a GPU: {label}" in lines
+    assert lines[-1] == "detected 2/2, false alarms 0/1"
+    data = json.loads(as_json(table))
+    assert [test["label"] for test in data["tests"]] == [None, label, None]
+    print_table(Table((Result(twin(), "clean"),)))
+    assert "run on a GPU" not in capsys.readouterr().out
 
 
 def test_the_last_line_and_the_exit_code() -> None:
@@ -147,6 +174,11 @@ def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture[str], tmp_p
     assert "mtp  [healthy]" in out
     assert "head-copied  [twin mtp]" in out
     assert out.endswith("2 tests on 2 servers\n")
+    assert run(["selftest", "--list", "--only", "megakernel-not-allowed"]) == 0
+    out = capsys.readouterr().out
+    label = "[contract in-process, pretended platform]"
+    assert f"megakernel  [healthy]  {label}\n" in out
+    assert f"megakernel-not-allowed  [twin megakernel]  {label}\n" in out
     assert run(["selftest", "--engine", str(tmp_path / "none")]) == 2
     assert "configurator.selftest.install" in capsys.readouterr().err
     assert run(["selftest", "--only", "nothing"]) == 2
