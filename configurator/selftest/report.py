@@ -41,7 +41,7 @@ def _print_result(result: Result) -> None:
     click.echo(f"  {word} {result.test.name} ({result.seconds:.0f} s){label}: {result.test.about}")
     for fault in result.faults:
         paragraph(fault, "           WRONG: ")
-    if result.test.healthy:
+    if result.test.healthy and not result.test.label:
         return
     if result.state != "ready":
         paragraph(f"server {result.state}", "           ")

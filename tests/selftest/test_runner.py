@@ -126,6 +126,11 @@ def test_what_is_no_run_on_a_gpu_is_shown_apart(capsys: pytest.CaptureFixture[st
         f"sabotaged servers ({label})", f"  detected pretended (0 s) [{label}]: ",
         "sabotaged servers", "  detected case (0 s): ",
     ]  # fmt: skip
+    said = Result(twin(label=label), "clean", state="ready", seen=("it PROVEN: 2 of 4",))
+    print_table(Table((said, Result(twin(), "clean", seen=("another",)))))
+    shown = capsys.readouterr().out
+    assert "           it PROVEN: 2 of 4\n" in shown
+    assert "another" not in shown
     assert f"1 of them are no run on a GPU: {label}" in lines
     assert lines[-1] == "detected 2/2, false alarms 0/1"
     data = json.loads(as_json(table))
