@@ -21,6 +21,8 @@ _FAMILY = "configurator/report/"
 HOOKS_SCHEMA = "configurator/hooks/1"
 KEY = "configurator_probe"
 """Key of a report in /server_info."""
+RANKS_KEY = f"{KEY}_ranks"
+"""Key of the list beside it with the reports of the other ranks, on whatever host they run."""
 SET = "<set>"
 """Value of a variable that is set to something that the report does not say."""
 # Stages in the order in which a start goes through them.
@@ -101,13 +103,17 @@ def parse_hooks(file: str, data: Any) -> Hooks | None:
 
 
 def reports_in(info: Any, file: str = "server_info.json") -> tuple[Report, ...]:
-    """Reports in an answer of /server_info: of the first rank of every replica behind it."""
+    """Reports in an answer of /server_info: of every rank of every replica behind it."""
     states = as_dict(info).get("internal_states")
     held = [(f"{file}#/{KEY}", as_dict(info).get(KEY))]
-    held += [
-        (f"{file}#/internal_states/{index}/{KEY}", as_dict(state).get(KEY))
-        for index, state in enumerate(states if isinstance(states, list) else [])
-    ]
+    for index, state in enumerate(states if isinstance(states, list) else []):
+        place = f"{file}#/internal_states/{index}"
+        others = as_dict(state).get(RANKS_KEY)
+        held.append((f"{place}/{KEY}", as_dict(state).get(KEY)))
+        held += [
+            (f"{place}/{RANKS_KEY}/{number}", report)
+            for number, report in enumerate(others if isinstance(others, list) else [])
+        ]
     found = (parse_report(place, data) for place, data in held)
     return latest(report for report in found if report is not None)
 

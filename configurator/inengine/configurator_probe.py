@@ -26,6 +26,7 @@ PROBE = 1
 SCHEMA = "configurator/report/1"
 HOOKS_SCHEMA = "configurator/hooks/1"
 KEY = "configurator_probe"
+RANKS_KEY = "configurator_probe_ranks"
 
 _SCHEDULER = "sglang.srt.managers.scheduler.Scheduler"
 _DETOKENIZER = "sglang.srt.managers.detokenizer_manager"
@@ -53,6 +54,7 @@ _BLOCKS = 32
 _COMPARING_SECONDS = {"ready": 1.2}
 
 _last: dict[str, Any] | None = None
+_others: dict[int, dict[str, Any]] = {}
 _hooks: dict[str, Any] = {"registered": [], "missing": {}}
 
 
@@ -648,6 +650,37 @@ def make(scheduler: Any, stage: str) -> dict[str, Any]:
     return report
 
 
+def _store() -> Any:
+    """The store over which the ranks of this engine found each other; None: it has one rank."""
+    group = get(sys.modules.get("torch"), "distributed")
+    if group is None or not group.is_initialized() or group.get_world_size() < 2:
+        return None
+    return group.distributed_c10d._get_default_store()
+
+
+def publish(report: dict[str, Any]) -> None:
+    """Leave the report where the first rank finds it, on whatever host; nothing waits for it."""
+    try:
+        store = _store()
+        if store is not None:
+            rank = sys.modules["torch"].distributed.get_rank()
+            store.set(f"{KEY}/{rank}", json.dumps(report))
+    except Exception as error:
+        sys.stderr.write(f"configurator_probe: no other host gets this report: {error!r}\n")
+
+
+def gather() -> list[dict[str, Any]]:
+    """Reports that the other ranks have left by now; of the first rank alone."""
+    store = _store()
+    group = get(sys.modules.get("torch"), "distributed")
+    if store is None or group.get_rank() != 0:
+        return []
+    for rank in range(1, group.get_world_size()):
+        if rank not in _others and store.check([f"{KEY}/{rank}"]):
+            _others[rank] = json.loads(store.get(f"{KEY}/{rank}"))
+    return [_others[rank] for rank in sorted(_others)]
+
+
 def after_loaded(result: Any, *args: Any, **kwargs: Any) -> Any:
     """All that is left of a start that dies of its first graph: weights loaded, heads shared."""
     make(args[0], "loaded")
@@ -660,6 +693,7 @@ def after_ready(result: Any, *args: Any, **kwargs: Any) -> Any:
     _last = make(args[0], "ready")
     if isinstance(result, dict):
         result[KEY] = _last
+    publish(_last)
     return result
 
 
@@ -668,6 +702,10 @@ def after_state(result: Any, *args: Any, **kwargs: Any) -> Any:
     state = getattr(result, "internal_state", None)
     if isinstance(state, dict) and _last is not None:
         state[KEY] = _last
+        try:
+            state[RANKS_KEY] = gather()
+        except Exception as error:
+            sys.stderr.write(f"configurator_probe: no report of other ranks: {error!r}\n")
     return result
 
 

@@ -489,3 +489,19 @@ def test_reports_in_an_answer_of_the_server() -> None:
     alone = reports_in({"configurator_probe": first, "internal_states": state[:1]})
     assert [one.rank for one in alone] == [1]
     assert reports_in({"internal_states": {}}) == reports_in(None) == ()
+
+
+def test_reports_of_other_hosts_in_an_answer_of_the_server() -> None:
+    def of_rank(rank: int) -> dict[str, Any]:
+        return sample(rank={"tp_rank": rank, "tp_size": 4})
+
+    others = [of_rank(1), "junk", of_rank(3)]
+    state = {"configurator_probe": of_rank(0), "configurator_probe_ranks": others}
+    found = reports_in({"internal_states": [state]})
+    assert [(one.rank, one.file) for one in found] == [
+        (0, "server_info.json#/internal_states/0/configurator_probe"),
+        (1, "server_info.json#/internal_states/0/configurator_probe_ranks/0"),
+        (3, "server_info.json#/internal_states/0/configurator_probe_ranks/2"),
+    ]
+    broken = {"configurator_probe": of_rank(0), "configurator_probe_ranks": {"error": "x"}}
+    assert [one.rank for one in reports_in({"internal_states": [broken]})] == [0]

@@ -282,3 +282,81 @@ def test_without_a_directory_the_report_goes_over_http_alone(
     probe.after_ready(result, fakes.scheduler(fakes.LlamaForCausalLM()))
     assert result["configurator_probe"]["stage"] == "ready"
     assert not folder.exists()
+
+
+class Store(dict[str, str]):
+    """As much of torch's store as the probe uses; a get that would wait fails."""
+
+    def set(self, key: str, value: str) -> None:
+        self[key] = value
+
+    def check(self, keys: list[str]) -> bool:
+        return all(key in self for key in keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key].encode()
+
+
+def of_rank(monkeypatch: pytest.MonkeyPatch, store: Store, rank: int, size: int) -> None:
+    group = SimpleNamespace(
+        is_initialized=lambda: True,
+        get_rank=lambda: rank,
+        get_world_size=lambda: size,
+        distributed_c10d=SimpleNamespace(_get_default_store=lambda: store),
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(distributed=group))
+    monkeypatch.setattr(probe, "_others", {})
+
+
+def ready_on(monkeypatch: pytest.MonkeyPatch, store: Store, rank: int, size: int) -> None:
+    of_rank(monkeypatch, store, rank, size)
+    place = SimpleNamespace(tp_rank=rank, pp_rank=0, dp_rank=None, tp_size=size)
+    probe.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=place))
+
+
+def answered() -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    probe.after_state(SimpleNamespace(internal_state=state))
+    return state
+
+
+def test_the_first_rank_answers_for_ranks_on_other_hosts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    for rank in (2, 0):
+        ready_on(monkeypatch, store, rank, 3)
+    first = answered()["configurator_probe_ranks"]
+    assert [report["rank"]["tp_rank"] for report in first] == [2]
+    ready_on(monkeypatch, store, 1, 3)
+    of_rank(monkeypatch, store, 0, 3)
+    later = answered()["configurator_probe_ranks"]
+    assert [report["rank"]["tp_rank"] for report in later] == [1, 2]
+    assert later[1] == first[0]
+
+
+def test_other_ranks_and_lone_ones_answer_for_themselves(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    ready_on(monkeypatch, store, 1, 2)
+    assert answered()["configurator_probe_ranks"] == []
+    ready_on(monkeypatch, store, 0, 1)
+    assert "configurator_probe/0" not in store
+    assert answered()["configurator_probe_ranks"] == []
+
+
+def test_a_store_that_fails_costs_the_other_reports_and_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store()
+    monkeypatch.setattr(store, "set", broken)
+    monkeypatch.setattr(store, "check", broken)
+    monkeypatch.setenv("CONFIGURATOR_PROBE_REQUIRED", "1")
+    ready_on(monkeypatch, store, 0, 2)
+    state = answered()
+    assert state["configurator_probe"]["rank"]["tp_rank"] == 0
+    assert "configurator_probe_ranks" not in state
+    said = capsys.readouterr().err
+    assert "no other host gets this report: ValueError" in said
+    assert "no report of other ranks: ValueError" in said
