@@ -15,7 +15,9 @@ def test_verdict_is_the_truth(row: Row, validators: Validators) -> None:
 
 def test_every_recording_has_a_truth() -> None:
     cases = {
-        f"{path.parent.parent.name}/{path.parent.name}" for path in RECORDINGS.rglob("case.json")
+        f"{path.parent.parent.name}/{path.parent.name}"
+        for name in ("case.json", "manifest.json")
+        for path in RECORDINGS.rglob(name)
     }
     assert cases == {f"{row.group}/{row.case}" for row in rows()}
     assert len(rows()) > 60
