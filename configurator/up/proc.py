@@ -6,9 +6,11 @@ A process is named by its id and its start time: ids are used again, the pair is
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from configurator.collector import listeners
 
 PROC = Path("/proc")
 
@@ -74,6 +76,31 @@ def descendants(pid: int) -> list[Stat]:
     return found
 
 
+def family(leader: int, strangers: Collection[int] = ()) -> set[int]:
+    """The living processes of a session, all that descend from them, and orphans.
+
+    An orphan is a descendant of this process that descends from none of the `strangers`, which are
+    the leaders of other sessions.
+    """
+    stats = {stat.pid: stat for stat in processes() if stat.alive}
+
+    def belongs(pid: int) -> bool:
+        for _ in range(len(stats)):
+            stat = stats.get(pid)
+            if stat is None:
+                return False
+            if leader in (stat.pid, stat.session):
+                return True
+            if stat.pid in strangers or stat.session in strangers:
+                return False
+            if stat.parent == os.getpid():
+                return True
+            pid = stat.parent
+        return False
+
+    return {pid for pid in stats if belongs(pid)}
+
+
 def boot_id() -> str:
     """Tells this start of the machine from the others; empty where it is not known."""
     try:
@@ -96,20 +123,8 @@ def available_gib() -> float | None:
 
 def holders(port: int) -> list[str]:
     """Who listens on a TCP port, as `1234 (python3)`; other users' processes stay unnamed."""
-    wanted = {f"socket:[{inode}]" for inode in _listening(port)}
-    found: list[str] = []
-    for stat in processes() if wanted else ():
-        if wanted & _open_files(stat.pid):
-            found.append(f"{stat.pid} ({name_of(stat.pid)})")
-    return found
-
-
-def name_of(pid: int) -> str:
-    """The short name of a process; `?` when it is gone."""
-    try:
-        return (PROC / str(pid) / "comm").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return "?"
+    found = listeners.holders(listeners.sockets_on(port))
+    return [f"{pid} ({listeners.name_of(pid)})" for pid in found]
 
 
 def has_set(pid: int, assignment: bytes) -> bool:
@@ -129,32 +144,3 @@ def writes_to(pid: int, pipe: int) -> bool:
         except OSError:
             continue
     return False
-
-
-def _listening(port: int) -> set[str]:
-    """The sockets in state LISTEN on `port`."""
-    found = set()
-    for table in ("net/tcp", "net/tcp6"):
-        try:
-            lines = (PROC / table).read_text(encoding="ascii").splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            parts = line.split()
-            if parts[3] == "0A" and int(parts[1].rpartition(":")[2], 16) == port:
-                found.add(parts[9])
-    return found
-
-
-def _open_files(pid: int) -> set[str]:
-    try:
-        names = os.listdir(PROC / str(pid) / "fd")
-    except OSError:
-        return set()
-    found = set()
-    for name in names:
-        try:
-            found.add(os.readlink(PROC / str(pid) / "fd" / name))
-        except OSError:
-            continue
-    return found

@@ -19,6 +19,7 @@ from configurator.render.instrument import instrumented, probe_variables
 from configurator.report.json_report import judgement as as_json
 from configurator.report.terminal import print_judgement
 from configurator.up import dropping
+from configurator.up.answering import raise_if_another_answers, raise_if_another_reports
 from configurator.up.console import Console, Saying
 from configurator.up.engine_python import EnginePython, ask_gpus, ask_python, versions
 from configurator.up.faults import end_of, unchecked
@@ -240,9 +241,11 @@ class Session:
             self.console, self.plan.silence_s,
         )  # fmt: skip
         for each in waiting:
+            unsure = raise_if_another_answers(each, self.running)
             self.report.phase(each.command.name, Step("ready"))
-            where = f"{each.command.name}: ready on {each.command.url}"
-            self.console.say(f"{where} after {took:.0f} s", "green")
+            what = "somebody answers" if unsure else "ready"
+            text = f"{each.command.name}: {what} on {each.command.url} after {took:.0f} s{unsure}"
+            self.console.say(text, "yellow" if unsure else "green")
 
     def _self_check(self) -> Judgement:
         """The judgement, made beside the loop that looks for signals and deaths."""
@@ -265,6 +268,9 @@ class Session:
         result = results[0]
         if isinstance(result, BaseException):
             raise unchecked(result)
+        for each in [each for each in self.running if each.command.answers]:
+            raise_if_another_answers(each, self.running)
+            raise_if_another_reports(each, self.running, self.report.evidence, self.deployment)
         name, status = self.deployment.name, self.deployment.profile.status
         self.report.write("verdicts.json", as_json(result, name, status) + "\n")
         self.console.call(lambda: print_judgement(result, name, status))

@@ -15,6 +15,7 @@ import threading
 import time
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 HERE = Path(os.environ["FAKE_MARK"])
 MODES = os.environ.get("FAKE_MODE", "healthy").split(",")
@@ -76,15 +77,48 @@ def serve() -> None:
         handler.do_GET = lambda self: (  # type: ignore[attr-defined]
             self._send(200, "application/json", nested) if "info" in self.path else answer(self)
         )
+    if "reports" in MODES or "other-reports" in MODES:
+        show_report(recorded, os.getppid() if "other-reports" in MODES else os.getpid())
     if "slow-check" in MODES:
         handler.do_POST = lambda self: time.sleep(120)  # type: ignore[attr-defined]
     port = int(sys.argv[sys.argv.index("--port") + 1])
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    if "loses-port" in MODES:
+
+        def lose(self: Any) -> None:
+            """Answer this request once somebody else has the port."""
+            server.shutdown()
+            server.server_close()
+            (HERE / "lost").touch()
+            while not (HERE / "go").exists():
+                time.sleep(0.05)
+            self._send(*recorded.generate())
+
+        handler.do_POST = lose  # type: ignore[attr-defined]
     if "talks" in MODES:
         threading.Thread(target=talk, daemon=True).start()
     if "ends" in MODES:
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(5))
     server.serve_forever()
+    time.sleep(120)  # without its port it lives on
+
+
+def show_report(recorded: Any, pid: int) -> None:
+    """What a server says of itself holds a report that process `pid` made."""
+    page = recorded.page
+
+    def with_report(path: str) -> tuple[int, str, bytes]:
+        status, kind, body = page(path)
+        if path == "/server_info":
+            info = json.loads(body)
+            info["internal_states"][0]["configurator_probe"] = {
+                **json.loads(next(recorded.reports.glob("*.json")).read_text()),
+                "process": {"pid": pid, "time": time.time()},
+            }
+            body = json.dumps(info).encode()
+        return status, kind, body
+
+    recorded.page = with_report
 
 
 def talk() -> None:

@@ -39,7 +39,7 @@ sources: [made for tests]
 _PROFILE = """\
 apiVersion: configurator/v1
 kind: Deployment
-name: tiny
+name: NAME
 engine: {version: 0.5.23}
 """
 
@@ -50,6 +50,7 @@ class Start:
 
     folder: Path
     extra: str = ""
+    name: str = "tiny"
     port: int = 0
     term_s: float = 20.0
     silence_s: float = 120.0
@@ -82,7 +83,8 @@ class Start:
             text = "\n".join(line for line in text.split("\n") if "SERVING" not in line)
         model = "" if "model:" in text else "model: {name: tiny}\n"
         model += "" if "hardware:" in text else "hardware: {name: cpu, gpus: 1}\n"
-        self.profile.write_text(f"{_PROFILE}{model}serving: {{{serving}}}\n{text}\n")
+        head = _PROFILE.replace("NAME", self.name)
+        self.profile.write_text(f"{head}{model}serving: {{{serving}}}\n{text}\n")
 
     def up(self, mode: str, *options: str, report: str = "report") -> subprocess.Popen[str]:
         """Start it."""
