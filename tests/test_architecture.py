@@ -13,7 +13,7 @@ PACKAGE = ROOT / "configurator"
 
 FLOORS = [
     {"errors", "verdicts", "words", "__init__", "collector", "collector.nesting"},
-    {"collector.redaction", "collector.logline"},
+    {"collector.redaction", "collector.logline", "collector.listeners"},
     {"collector.client", "collector.inputs", "collector.writing", "collector.plan"},
     {"collector.replica", "collector.host"},
     {"collector.logfile", "collector.process", "collector.reports", "collector.manifest"},

@@ -36,9 +36,11 @@ def told(host: str, port: int, pids: Collection[int]) -> Told:
             return Told(True)
     if not wanted:
         return Told(None, f"{PROC}/net shows nobody who listens on port {port}")
-    unread = [pid for pid, files in opened.items() if files is None or not same_network(pid)]
-    if unread or not pids:
-        which = f"process {unread[0]}" if unread else "a process that is gone"
+    # Who has ended meanwhile hides nothing.
+    left_over = [pid for pid in opened if not has_exited(pid)]
+    hidden = [pid for pid in left_over if opened[pid] is None or not same_network(pid)]
+    if hidden or not left_over:
+        which = f"process {hidden[0]}" if hidden else "a process that has ended"
         return Told(None, f"the open sockets of {which} cannot be seen from here")
     who = next(holders(left), None)
     name = "a process of another user" if who is None else f"process {who} ({name_of(who)})"
@@ -96,6 +98,15 @@ def holders(sockets: Collection[str]) -> Iterator[int]:
 def pids() -> list[int]:
     """Every process that can be seen."""
     return sorted(int(name) for name in os.listdir(PROC) if name.isdigit())
+
+
+def has_exited(pid: int) -> bool:
+    """Whether the process is gone, or only waits to be forgotten."""
+    try:
+        state = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "XZ"
 
 
 def name_of(pid: int) -> str:

@@ -16,15 +16,6 @@ ENGINE_VARIABLES = re.compile(
 """What an engine reads; the rest of a process's environment is nobody's business here."""
 
 
-def has_exited(pid: int) -> bool:
-    """Whether the process is gone, or only waits to be forgotten."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return True
-    return state in "XZ"
-
-
 def process_environment(replica: Replica) -> dict[str, str] | None:
     """What the engine reads of its process's environment; None: not known."""
     if replica.pid is None:

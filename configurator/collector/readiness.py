@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from .client import Client
+from .listeners import has_exited
 from .logfile import death_in
-from .process import has_exited
 from .replica import Replica
 
 

@@ -136,6 +136,7 @@ def test_permissions_decide_what_can_be_told(
     for pid in ("7", "8", "self"):
         (tmp_path / pid / "ns").mkdir(parents=True)
         (tmp_path / pid / "ns/net").symlink_to("net:[1]")
+        (tmp_path / pid / "stat").write_text(f"{pid} (x) S 1")
     (tmp_path / "7/fd").mkdir()
     monkeypatch.setattr(listeners, "PROC", tmp_path)
     # All that 7 has open is seen, so whoever listens is not 7.
@@ -145,6 +146,8 @@ def test_permissions_decide_what_can_be_told(
     )  # fmt: skip
     # What 8 has open is not seen.
     assert told("127.0.0.1", 0x7531, {7, 8}).theirs is None
+    (tmp_path / "8/stat").write_text("8 (x) Z 1")
+    assert told("127.0.0.1", 0x7531, {7, 8}).theirs is False
     # Another network has ports of its own.
     (tmp_path / "7/ns/net").unlink()
     (tmp_path / "7/ns/net").symlink_to("net:[2]")
