@@ -2,10 +2,13 @@
 
 The lock is the kernel's, so it ends with the process that holds it, however it ends. The file
 says who holds it and which process groups it started: after a SIGKILL the next start finds them.
+It lies in one place for every start of a user, whether by cron, a service or at a login: what
+differs between those (a runtime directory, HOME, TMPDIR) must not give a second lock.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -16,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
+from stat import S_IMODE
 from typing import Any, Self
 
 from configurator.errors import ConfiguratorError
@@ -51,11 +54,17 @@ class Record:
     groups: tuple[Group, ...]
 
 
+FOLDER = "CONFIGURATOR_LOCK_DIR"
+"""Variable that names another folder for the locks; who sets two has two locks."""
+
+
 def lock_path(name: str, host: int) -> Path:
-    """The lock file of a deployment on one of its hosts."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    folder = Path(runtime) if runtime and os.access(runtime, os.W_OK) else Path.home() / ".cache"
-    return folder / "configurator" / f"up-{name}-host{host}.lock"
+    """The lock file of a deployment on one of its hosts.
+
+    It is on this host alone, as a home directory may not be, and can be written where that cannot.
+    """
+    folder = os.environ.get(FOLDER) or f"/tmp/configurator-{os.getuid()}"
+    return Path(folder) / f"up-{name}-host{host}.lock"
 
 
 class RunLock:
@@ -63,7 +72,7 @@ class RunLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = -1
+        self._file = self._folder = -1
         self._about: dict[str, Any] = {}
         self._groups: list[Group] = []
         self.run = secrets.token_hex(16)
@@ -73,30 +82,33 @@ class RunLock:
 
     def __enter__(self) -> Self:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._folder = _own_folder(self.path.parent)
+            # Nobody else can put anything there, so a link is ours too.
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._file = os.open(self.path.name, flags, 0o600, dir_fd=self._folder)
         except OSError as error:
+            self._close()
             raise ConfiguratorError.single(
                 "RUN001", f"the lock {self.path} cannot be opened: {error.strerror or error}",
-                "set XDG_RUNTIME_DIR to a directory that can be written",
+                f"mend that, or set {FOLDER} to a directory that is yours alone",
             ) from error  # fmt: skip
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             record = self._read()
-            os.close(self._file)
+            self._close()
             raise _taken(record, self.path) from None
         self.before = self._read()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         # Removing the file would let a third start lock a new one beside the second's.
-        os.close(self._file)
+        self._close()
+
+    def _close(self) -> None:
+        for number in {self._file, self._folder} - {-1}:
+            os.close(number)
+        self._file = self._folder = -1
 
     def describe(self, report: Path, groups: Sequence[Group] = ()) -> None:
         """Write down who holds the lock now, and which groups are still to be stopped."""
@@ -130,7 +142,7 @@ class RunLock:
         except OSError as error:
             raise ConfiguratorError.single(
                 "RUN001", f"the lock {self.path} cannot be written: {error.strerror or error}",
-                "make room there, or set XDG_RUNTIME_DIR to another directory",
+                f"make room there, or set {FOLDER} to a directory that is yours alone",
             ) from error  # fmt: skip
 
     def _read(self) -> Record | None:
@@ -146,6 +158,36 @@ class RunLock:
             )
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
+
+
+def _own_folder(path: Path) -> int:
+    """The open folder of the locks: ours, and closed to everybody else.
+
+    Anybody may make it where all may write. In theirs they could take the lock from us, or hand us
+    a record that names processes to be stopped.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise PermissionError(errno.EPERM, f"{path} is a link or no directory") from error
+        raise
+    state = os.fstat(folder)
+    wrong = ""
+    if state.st_uid != os.getuid():
+        wrong = f"{path} belongs to user {state.st_uid}, not to {os.getuid()}"
+    elif state.st_mode & 0o077:
+        wrong = f"others may enter {path}, mode {S_IMODE(state.st_mode):o}: make it 700"
+    if wrong:
+        os.close(folder)
+        raise PermissionError(errno.EPERM, wrong)
+    with suppress(OSError):
+        # Cleaners of /tmp leave alone what lies in a locked folder (systemd-tmpfiles).
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return folder
 
 
 def _taken(record: Record | None, path: Path) -> ConfiguratorError:

@@ -14,9 +14,9 @@ from configurator.errors import ConfiguratorError
 from configurator.inengine.bundle import bundle_files, write_bundle
 
 COLLECTOR = [
-    "__init__", "__main__", "client", "collecting", "command", "host", "inputs", "logfile",
-    "logline", "manifest", "nesting", "plan", "process", "readiness", "redaction", "replica",
-    "reports", "sending", "writing",
+    "__init__", "__main__", "client", "collecting", "command", "host", "inputs", "listeners",
+    "logfile", "logline", "manifest", "nesting", "plan", "process", "readiness", "redaction",
+    "replica", "reports", "sending", "writing",
 ]  # fmt: skip
 NAMES = [
     *(f"configurator_collector/{name}.py" for name in COLLECTOR),

@@ -67,7 +67,7 @@ class Start:
         info = self.folder / "site" / "sglang-0.5.23.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.23\n")
-        (self.folder / "run").mkdir()
+        (self.folder / "run").mkdir(0o700)
         python = self.folder / "python3"
         python.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
         python.chmod(0o755)
@@ -97,7 +97,7 @@ class Start:
             preexec_fn=as_from_a_terminal,
             env={
                 "PATH": os.environ["PATH"], "HOME": str(self.folder),
-                "XDG_RUNTIME_DIR": str(self.folder / "run"),
+                "CONFIGURATOR_LOCK_DIR": str(self.folder / "run"),
                 "FAKE_MARK": str(self.folder), "FAKE_MODE": mode, **self.env,
             },
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -88,14 +90,79 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
         assert lock.before is None
 
 
-def test_the_path_follows_the_runtime_directory(
+def test_one_place_for_every_start_of_a_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert lock_path("a", 1) == tmp_path / "configurator" / "up-a-host1.lock"
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "absent"))
-    monkeypatch.setenv("HOME", "/home/x")
-    assert lock_path("a", 0) == Path("/home/x/.cache/configurator/up-a-host0.lock")
+    monkeypatch.delenv("CONFIGURATOR_LOCK_DIR", raising=False)
+    for variable in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR", "USER"):
+        monkeypatch.setenv(variable, str(tmp_path))
+        assert lock_path("a", 1) == Path(f"/tmp/configurator-{os.getuid()}/up-a-host1.lock")
+        monkeypatch.delenv(variable)
+        assert lock_path("a", 1) == Path(f"/tmp/configurator-{os.getuid()}/up-a-host1.lock")
+    monkeypatch.setenv("CONFIGURATOR_LOCK_DIR", str(tmp_path))
+    assert lock_path("a", 0) == tmp_path / "up-a-host0.lock"
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ConfiguratorError) as caught, RunLock(path):
+        pass
+    assert caught.value.problems[0].code == "RUN001"
+    assert "CONFIGURATOR_LOCK_DIR" in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_new_folder_is_closed_to_others(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with RunLock(tmp_path / "locks" / "up.lock") as lock:
+            assert stat.S_IMODE((tmp_path / "locks").stat().st_mode) == 0o700
+            assert stat.S_IMODE(lock.path.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_that_others_may_enter_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / "locks"
+    for mode in (0o755, 0o711, 0o1777):
+        folder.mkdir()
+        folder.chmod(mode)
+        assert f"mode {mode:o}: make it 700" in refusal(folder / "up.lock")
+        assert list(folder.iterdir()) == []
+        folder.rmdir()
+
+
+def test_a_folder_of_somebody_else_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "locks"
+    folder.mkdir(0o700)
+    owner = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    assert f"belongs to user {owner}, not to {owner + 1}" in refusal(folder / "up.lock")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir(0o700)
+    (tmp_path / "link").symlink_to(real)
+    (tmp_path / "file").write_text("precious")
+    assert "is a link or no directory" in refusal(tmp_path / "link" / "up.lock")
+    assert "is a link or no directory" in refusal(tmp_path / "file" / "up.lock")
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_cleaners_find_the_folder_locked(tmp_path: Path) -> None:
+    """systemd-tmpfiles leaves alone what it cannot lock."""
+    with RunLock(tmp_path / "locks" / "one.lock"), RunLock(tmp_path / "locks" / "two.lock"):
+        folder = os.open(tmp_path / "locks", os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(folder)
+    before = len(os.listdir("/proc/self/fd"))
+    with RunLock(tmp_path / "locks" / "one.lock"):
+        pass
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_group_is_found_by_its_id_and_start(sleeper: subprocess.Popen[bytes]) -> None:

@@ -264,6 +264,23 @@ def test_two_starts_do_not_fight(start: Start) -> None:
     wait_until(lambda: start.alive() == [], "the end of all")
 
 
+def test_two_starts_from_other_environments_do_not_fight_either(start: Start) -> None:
+    """A login has a runtime directory and a service has none."""
+    start.env["XDG_RUNTIME_DIR"] = str(start.folder / "run")
+    first = start.up("hangs")
+    start.wait_phase("capturing graphs", "replica0-host0")
+    start.env |= {"XDG_RUNTIME_DIR": str(start.folder), "HOME": "/nonexistent", "TMPDIR": "/x"}
+    code, output = start.run("healthy", report="second")
+    assert code == 2
+    assert f"RUN001 it runs already: process {first.pid}, since 20" in output
+    first.kill()
+    first.wait()
+    code, output = start.run("healthy", "--once", report="third")
+    assert code == 0, output
+    assert "replica0-host0 of an earlier start still ran" in output
+    assert start.alive() == []
+
+
 def test_a_report_directory_is_used_once(start: Start) -> None:
     (start.folder / "report").mkdir()
     (start.folder / "report" / "mine").touch()
