@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -33,12 +33,7 @@ class Stop:
             self._before[signum] = signal.signal(signum, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         for signum, handler in self._before.items():
             signal.signal(signum, handler)  # type: ignore[arg-type]  # what signal() gave us
 
