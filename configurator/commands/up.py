@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from configurator.deployment import Deployment
     from configurator.judge import Judgement
     from configurator.loader import Validators
-    from configurator.up.session import SelfCheck, Target
+    from configurator.up.session import SelfCheck
+    from configurator.up.targets import Target
 
 _ADDRESS = re.compile(r"(\d{1,4})\.(\d{1,4})=([A-Za-z0-9:][A-Za-z0-9:.%_-]*)")
 
@@ -151,7 +152,7 @@ def _self_check(validators: Validators) -> SelfCheck:
     def check(deployment: Deployment, servers: Sequence[Target], out: Path) -> Judgement:
         targets = Targets(
             {server.replica: server.url for server in servers},
-            {server.replica: str(server.log) for server in servers},
+            {server.replica: str(server.log) for server in servers if server.log},
             {server.replica: str(server.reports) for server in servers if server.reports},
             {server.replica: server.pid for server in servers},
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from configurator.errors import ConfiguratorError
 from configurator.up.waiting import Ended
 
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
@@ -23,6 +24,9 @@ def unchecked(error: BaseException) -> BaseException:
     """The end of a run whose self-check could not be made; the error itself where it is ours."""
     if isinstance(error, RecursionError):
         why = "an answer of the engine is nested too deeply to be read"
+    elif isinstance(error, ConfiguratorError) and error.problems[0].code == "COL001":
+        # A log or folder that vanished under the collector: nobody has given one.
+        why = error.problems[0].message
     elif isinstance(error, OSError):
         why = f"its evidence cannot be kept: {error.strerror or error}"
     else:

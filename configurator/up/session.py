@@ -32,23 +32,13 @@ from configurator.up.report import Report
 from configurator.up.required import missing_reports
 from configurator.up.signals import Stop
 from configurator.up.stopping import Patience, adopt_orphans, reap, stop_all
+from configurator.up.targets import Target, lost_logs, targets_of
 from configurator.up.waiting import SILENCE_S, Ended, raise_if_over, wait_ready
 
 KILLED = 130
 """Exit code after a second SIGINT."""
 BEFORE_DROP = "before-drop"
 """Folder of the report with what the first attempt left when something was dropped."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A server that is ready, and where its traces are."""
-
-    replica: int
-    url: str
-    log: Path
-    reports: Path | None
-    pid: int
 
 
 SelfCheck = Callable[[Deployment, Sequence[Target], Path], Judgement]
@@ -255,7 +245,9 @@ class Session:
         def work() -> None:
             try:
                 with contextlib.redirect_stderr(Saying(self.console)):
-                    found = self.check(self.deployment, self._targets(), self.report.evidence)
+                    found = self.check(
+                        self.deployment, targets_of(self.running, self.report), self.report.evidence
+                    )
                 results.append(found)
             except BaseException as error:  # handed to the main thread below
                 results.append(error)
@@ -278,17 +270,6 @@ class Session:
             self.console.say(f"no page: {why}", "yellow")
         return result
 
-    def _targets(self) -> list[Target]:
-        found = []
-        for each in self.running:
-            if each.command.is_engine and each.command.answers:
-                replica = each.command.process.replica
-                reports = self.report.reports(replica)
-                there = reports if reports.is_dir() else None
-                pid = each.popen.pid
-                found.append(Target(replica, each.command.url, each.log.path, there, pid))
-        return found
-
     def _act(self, judgement: Judgement) -> None:
         self.checked = "good" if judgement.exit_code == 0 else "not good"
         for verdict in judgement.verdicts:
@@ -298,6 +279,9 @@ class Session:
                 )
         if judgement.crashed:
             raise Ended(3, "a probe crashed, so nothing is proven; it is stopped")
+        if gone := lost_logs(self.running):
+            self.checked = "not good"
+            raise Ended(1, f"{gone}, so the evidence is not whole; it is stopped")
         if missing := self._missing_reports():
             self.checked = "not good"
             raise Ended(1, f"{'; '.join(missing)}; it is stopped")
@@ -309,7 +293,7 @@ class Session:
     def _missing_reports(self) -> list[str]:
         if not self.deployment.profile.evidence.require_report:
             return []
-        replicas = [target.replica for target in self._targets()]
+        replicas = [target.replica for target in targets_of(self.running, self.report)]
         return missing_reports(self.deployment, read_evidence(self.report.evidence), replicas)
 
     def _leave_out(self, judgement: Judgement, lock: RunLock) -> None:

@@ -19,6 +19,12 @@ from typing import Any
 
 HERE = Path(os.environ["FAKE_MARK"])
 MODES = os.environ.get("FAKE_MODE", "healthy").split(",")
+LOSES = {
+    "loses-log": (HERE / "report/log/replica0-host0.log",),
+    "loses-logs": (HERE / "report/log",),
+    "loses-report": (HERE / "report",),
+    "loses-reports": (HERE / "report/evidence-reports",),
+}
 SLEEP = [sys.executable, "-c", "import time; time.sleep(120)"]
 
 
@@ -95,6 +101,8 @@ def serve() -> None:
             self._send(*recorded.generate())
 
         handler.do_POST = lose  # type: ignore[attr-defined]
+    for lost in LOSES.get(next((mode for mode in MODES if mode in LOSES), ""), ()):
+        lost.rename(HERE / "lost-away")  # at once, whatever is being written there
     if "talks" in MODES:
         threading.Thread(target=talk, daemon=True).start()
     if "ends" in MODES:

@@ -14,6 +14,10 @@ import pytest
 from stand_in import free_port
 from up.starts import Start, wait_until
 
+from configurator.errors import ConfiguratorError
+from configurator.up.faults import unchecked
+from configurator.up.waiting import Ended
+
 KEY = "correct-horse-battery-staple"
 SPECULATION = """\
 optimizations:
@@ -370,3 +374,32 @@ def test_a_key_of_two_lines_starts_nothing(start: Start) -> None:
     assert "RUN003" in output
     assert "it has 2 lines" in output
     assert not (start.folder / "seen-0.json").exists()
+
+
+@pytest.mark.parametrize("mode", ["loses-log", "loses-logs", "loses-report"])
+def test_a_log_that_vanishes_is_said(start: Start, mode: str) -> None:
+    code, output = start.run(f"healthy,{mode}", "--once")
+    assert code == 1, output
+    log = start.folder / "report/log/replica0-host0.log"
+    assert f"the log {log} is gone, so the evidence is not whole; it is stopped" in output
+    assert "COL001" not in output
+    assert "a fault of configurator" not in output
+    manifest = start.json("evidence/manifest.json")
+    assert "server.log" not in manifest["replicas"][0]["files"]
+    assert start.json("result.json")["self_check"] == "not good"
+    assert start.alive() == []
+
+
+def test_reports_that_vanish_are_no_fault_where_none_is_required(start: Start) -> None:
+    code, output = start.run("healthy,loses-reports", "--once")
+    assert code == 0, output
+
+
+def test_what_vanishes_while_it_is_collected_is_no_unusable_input() -> None:
+    lost = ConfiguratorError.single("COL001", "log /x is not a file")
+    end = unchecked(lost)
+    assert isinstance(end, Ended)
+    assert end.code == 1
+    assert "the self-check could not be made: log /x is not a file" in end.reason
+    for other in (ConfiguratorError.single("COL002", "the key"), ValueError("x")):
+        assert unchecked(other) is other
