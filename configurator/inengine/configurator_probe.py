@@ -612,7 +612,10 @@ def write(name: str, data: dict[str, Any]) -> None:
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, name)
     fresh = f"{path}.{os.getpid()}.tmp"
-    with open(fresh, "w", encoding="utf-8") as file:
+    if os.path.lexists(fresh):
+        os.unlink(fresh)  # of an earlier process of this id, or somebody's link to a file of ours
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(fresh, flags, 0o666), "w", encoding="utf-8") as file:
         json.dump(data, file, indent=1)
         file.write("\n")
         file.flush()
