@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from .nesting import MOST_NESTED, as_text
 
@@ -13,31 +19,52 @@ REDACTED = "<redacted>"
 _STRONG = (
     r"api[-_ ]?keys?|(?:access|private|admin|secret|signing|watermark)[-_]?keys?(?:[-_](?:b|id))?"
     r"|secrets?|passw(?:or)?d|passphrase|credentials?|authorization"
-    r"|(?:hf|hub|auth|access|api|bearer|refresh)[-_]?token"
+    r"|(?:hf|hub|auth|access|api|bearer|refresh)[-_]?token|(?<![A-Za-z])(?:cookies?|creds|jwt)"
 )
-_NAME = rf"[\w.-]*?(?:{_STRONG}|(?<![A-Za-z])token|[a-z]Token)"
+SECRET_NAME = (
+    r"(?!(?:\w+_)?(?:bos|eos|pad|unk|cls|sep|mask|image|audio|video|stop)_token(?![\w.-]))[\w.-]*?(?:"
+    r"(?i:(?:api|access|private|admin|secret|signing|watermark)[-_ ]?keys?(?:[-_](?:b|id))?"
+    r"|secrets?|passw(?:or)?d|passphrase|credentials?|authorization|(?<![a-z])(?:cookies?|creds|jwt)"
+    r"|(?<!per[-_])(?<!first[-_])token|(?<=[a-z0-9][-_.])(?:auth|pwd|pat))|[a-z]Cookie"
+    r"|[A-Z0-9]_(?:(?<!GRAPH_)(?<!CACHE_)KEY|(?<!PER_)(?<!FIRST_)TOKEN|PAT|PWD|AUTH)(?:_?\d+)?"
+    r"|(?:SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIALS?|API_?KEY|AUTH|COOKIE)(?:_[A-Z0-9]{1,32}){1,4})"
+)
+"""Under these names lies a secret; the in-engine probe, alone in its file, has the same."""
 # Each character has one way to match, or a run of backslashes takes exponential time.
 _QUOTED = r"(?P<q>\\*[\"'])(?:(?!(?P=q))(?:\\.|[^\\\n])){0,4096}?(?P=q)"
-_SECRET_NAME = re.compile(rf"(?:{_NAME})", re.I)
-_ALWAYS_SECRET = re.compile(rf"[\w.-]*?(?:(?i:{_STRONG})|[A-Z]_TOKEN)")
-_SPECIAL_TOKEN = re.compile(
-    r"(?:\w+_)?(?:bos|eos|pad|unk|cls|sep|mask|image|audio|video|stop)_token"
+# A shell joins what stands side by side: 'it'"'"'s', 'it'\''s', 'it'"s", 'it's. What ends a string
+# of JSON or Python looks alike, but a comma, colon or bracket follows it.
+_JOINED = (
+    r"(?:(?:\\*[\"']){0,3}(?P=q)(?:(?!(?P=q))(?:\\.|[^\\\n])){0,4096}?(?P=q)"
+    r"|\\*[\"'][^\s\"',:;\\]+\\*[\"']|[^\s\"'\\,;:&|()<>{}\[\]]+){0,64}"
 )
+_DONE = rf"{REDACTED}(?![^\s\"'\\,;&)}}\]])"
+_SECRET_NAME = re.compile(SECRET_NAME)
+_ALWAYS_SECRET = re.compile(rf"[\w.-]*?(?:(?i:{_STRONG})|[A-Z0-9]_(?:KEY|TOKEN|PAT|PWD)(?:_?\d+)?)")
 _FLAG = re.compile(
-    rf"(?<![\w-])(?P<name>--(?:{_NAME}|(?:admin|api)[\w-]*))"
-    rf"(?P<sep>\\*[\"']?(?:=|[\s\\,]+))(?!--)(?P<value>{_QUOTED}|\S+)",
-    re.I,
+    rf"(?<![\w-])(?P<name>--(?:{SECRET_NAME}|(?i:admin|api)[\w-]*))"
+    # As a whole: what it gave back would be taken for the value.
+    r"(?=(?P<sep>\\*[\"']?(?:=|(?:[\s,]|\\+(?![\\\"']))+)))(?P=sep)"
+    rf"(?!--|{_DONE})(?P<value>{_QUOTED}{_JOINED}|\S+)"
 )
 _ASSIGNED = re.compile(
-    rf"(?<![\w.-])(?P<name>{_NAME})(?P<sep>\\*[\"']?\s*[:=]\s*(?:b(?=[\"']))?)"
-    rf"(?P<value>{_QUOTED}|(?:(?:Bearer|Basic)\s+)?[^\s,;&)}}\]]+)",
-    re.I,
+    rf"(?<![\w.-])(?P<name>{SECRET_NAME})(?P<sep>\\*[\"']?\s*[:=]\s*(?:b(?=[\"']))?)"
+    rf"(?!{_DONE})(?P<value>{_QUOTED}{_JOINED}|(?i:(?:Bearer|Basic)\s+)?[^\s,;&)}}\]]+)"
 )
+# One word of a shell, the name within the quotes: '--api-key=a b', 'Authorization: Bearer a'.
+_INSIDE = re.compile(
+    rf"(?<!\\)(?P<q>\\*[\"'])(?:(?P<name>(?:--)?{SECRET_NAME})(?P<sep>=)|"
+    r"(?P<header>(?i:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key):\s*))"
+    rf"(?P<value>(?:(?!(?P=q))(?:\\.|[^\\\n])){{1,4096}}?)(?P=q){_JOINED}"
+)
+_COOKIE = re.compile(r"(?i)(?<![\w-])((?:set-)?cookie:[ \t]*)[^\s'\"][^\n\r'\"]*")
 _BEARER = re.compile(r"(?i)(\bBearer\s+)[\w.~+/=-]+")
 _USERINFO = re.compile(r"(?<=://)[^\s/@'\"]+(?=@)")
 _KNOWN_SHAPE = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[\w-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16})"
 )
+_BASE64 = re.compile(r"[\w+/]+")
+_FOR_URLS = str.maketrans("+/", "-_")
 _EMPTY = ("", "None", "null", "True", "False", "true", "false", REDACTED)
 
 
@@ -49,9 +76,8 @@ def is_secret(name: str, value: object) -> bool:
         return False
     if _ALWAYS_SECRET.fullmatch(name):
         return True
-    # `#new-token: 4` counts and `eos_token: '</s>'` is part of a tokenizer.
-    numeric = re.fullmatch(r"[-+]?[\d.]+(?:e[-+]?\d+)?%?", str(value))
-    return not numeric and not _SPECIAL_TOKEN.fullmatch(name)
+    # `#new-token: 4` counts.
+    return not re.fullmatch(r"[-+]?[\d.]+(?:e[-+]?\d+)?%?", str(value))
 
 
 def _mask(match: re.Match[str]) -> str:
@@ -63,13 +89,38 @@ def _mask(match: re.Match[str]) -> str:
     return f"{match['name']}{match['sep']}{quote}{REDACTED}{quote}" if secret else match[0]
 
 
+def _mask_inside(match: re.Match[str]) -> str:
+    before = match["header"] or f"{match['name']}{match['sep']}"
+    secret = match["header"] or is_secret(match["name"].lstrip("-"), match["value"])
+    return f"{match['q']}{before}{REDACTED}{match['q']}" if secret else match[0]
+
+
+@lru_cache(maxsize=1024)
+def _forms(secret: str) -> tuple[str, ...]:
+    """A secret as programs print, quote and encode it, the longest first."""
+    found = {secret, shlex.quote(secret)[1:-1], html.escape(secret), html.escape(secret, False)}
+    for _ in range(2):
+        # A command in JSON, and that in a line of JSON; Python's way likewise.
+        found |= {escape(form)[1:-1] for form in found for escape in (repr, json.dumps)}
+    found |= {quote(secret), quote(secret, ""), quote_plus(secret), secret}
+    raw = secret.encode("utf-8", "surrogateescape")
+    for before in range(3):
+        # As by Basic authentication: what stands before it moves it within its groups of three.
+        text = base64.b64encode(b"\0" * before + raw).decode("ascii")
+        found.add(text[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6])
+    found |= {form.translate(_FOR_URLS) for form in found if _BASE64.fullmatch(form)}
+    return tuple(sorted((form for form in found if len(form) >= 8), key=len, reverse=True))
+
+
 def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` without keys, tokens and passwords, and without the given `secrets`."""
     for secret in sorted(secrets, key=len, reverse=True):
         # A shorter one ("sglang", "test") is also an ordinary word; its places are known below.
         if len(secret) >= 8:
-            text = text.replace(secret, REDACTED)
-    text = _ASSIGNED.sub(_mask, _FLAG.sub(_mask, text))
+            for form in _forms(secret):
+                text = text.replace(form, REDACTED)
+    text = _ASSIGNED.sub(_mask, _FLAG.sub(_mask, _INSIDE.sub(_mask_inside, text)))
+    text = _COOKIE.sub(rf"\g<1>{REDACTED}", text)
     text = _BEARER.sub(rf"\g<1>{REDACTED}", text)
     return _KNOWN_SHAPE.sub(REDACTED, _USERINFO.sub(REDACTED, text))
 

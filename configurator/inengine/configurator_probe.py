@@ -45,7 +45,14 @@ _RANKS = ("tp_rank", "pp_rank", "dp_rank")
 _SIZES = ("tp_size", "pp_size", "dp_size", "ep_size")
 # Read by the engine without being declared in its registry.
 _READ_ELSEWHERE = ("SGLANG_RUN_ID", "SGLANG_USE_CPU_ENGINE", "SGLANG_CPU_OMP_THREADS_BIND")
-_SECRET = re.compile(r"key|token(?!s)|secret|passw|credential|auth|cookie", re.IGNORECASE)
+_SECRET = re.compile(  # as the collector has it
+    r"(?!(?:\w+_)?(?:bos|eos|pad|unk|cls|sep|mask|image|audio|video|stop)_token(?![\w.-]))[\w.-]*?(?:"
+    r"(?i:(?:api|access|private|admin|secret|signing|watermark)[-_ ]?keys?(?:[-_](?:b|id))?"
+    r"|secrets?|passw(?:or)?d|passphrase|credentials?|authorization|(?<![a-z])(?:cookies?|creds|jwt)"
+    r"|(?<!per[-_])(?<!first[-_])token|(?<=[a-z0-9][-_.])(?:auth|pwd|pat))|[a-z]Cookie"
+    r"|[A-Z0-9]_(?:(?<!GRAPH_)(?<!CACHE_)KEY|(?<!PER_)(?<!FIRST_)TOKEN|PAT|PWD|AUTH)(?:_?\d+)?"
+    r"|(?:SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIALS?|API_?KEY|AUTH|COOKIE)(?:_[A-Z0-9]{1,32}){1,4})"
+)
 _IN_ADDRESS = re.compile(r"://[^/@\s]+@")
 _COMPARED_BYTES = 4 << 30
 _BLOCK_BYTES = 16 << 20
@@ -513,7 +520,7 @@ def device_facts(scheduler: Any) -> dict[str, Any]:
 
 
 def _shown(name: str, value: str, is_secret: bool = False) -> str:
-    if is_secret or _SECRET.search(name):
+    if is_secret or _SECRET.fullmatch(name):
         return "(redacted)"
     return _IN_ADDRESS.sub("://(redacted)@", value)[:300]
 
@@ -613,9 +620,8 @@ def write(name: str, data: dict[str, Any]) -> None:
     path = os.path.join(directory, name)
     fresh = f"{path}.{os.getpid()}.tmp"
     if os.path.lexists(fresh):
-        os.unlink(fresh)  # of an earlier process of this id, or somebody's link to a file of ours
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with open(os.open(fresh, flags, 0o666), "w", encoding="utf-8") as file:
+        os.unlink(fresh)  # of an earlier process of this id, or a link that somebody left
+    with open(fresh, "x", encoding="utf-8") as file:  # never through a link
         json.dump(data, file, indent=1)
         file.write("\n")
         file.flush()
