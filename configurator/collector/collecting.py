@@ -14,7 +14,7 @@ from .inputs import CollectError, empty_directory, existing, usable_url
 from .logfile import copy_log
 from .manifest import manifest_of
 from .plan import MOST_TOGETHER, Plan
-from .process import process_environment
+from .process import find_process, learn_secrets
 from .readiness import judge_answers, wait
 from .redaction import redact_json
 from .replica import Replica
@@ -43,7 +43,9 @@ def collect(
         passive: send no request that generates.
         logs: replica index -> its log file.
         reports: replica index -> directory of its in-engine reports.
-        pids: replica index -> process id of the engine, for its environment and its death.
+        pids: replica index -> process id of the engine, for its environment and its death; the
+            environment counts where the process, one that it came of or one that came of it
+            listens at the URL.
         api_key: sent as a bearer token and redacted everywhere.
         concurrency: requests at a time on level 2, at most 256.
         prompts: texts of the profile's workload, instead of the built-in ones.
@@ -79,9 +81,9 @@ def collect(
     notes = ["level 3: no bounded trace yet, collected as level 2"] if level == 3 else []
     if plan.level > 1 and concurrency > MOST_TOGETHER:
         notes.append(f"{concurrency} requests at a time were wanted, {MOST_TOGETHER} were sent")
-    host = host_facts(targets.values(), (pids or {}).values())
     for replica in replicas:
         record(replica)
+    host = host_facts(targets.values(), [r.process for r in replicas if r.process is not None])
     manifest = redact_json(manifest_of(plan, replicas, notes, host), secrets)
     write(root / "manifest.json", manifest, secrets)
     return dict(manifest)
@@ -89,8 +91,9 @@ def collect(
 
 def record(replica: Replica) -> None:
     """Everything, in order; what fails is written down and does not stop the rest."""
-    replica.own = process_environment(replica)
+    learn_secrets(replica)
     wait(replica)
+    find_process(replica)
     if replica.reachable:
         replica.page("server_info_startup.json", "/server_info", "/get_server_info")
         replica.page("model_info.json", "/model_info", "/get_model_info")

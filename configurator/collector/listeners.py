@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import sys
+import urllib.parse
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ def told(host: str, port: int, pids: Collection[int]) -> Told:
         which = f"process {hidden[0]}" if hidden else "a process that has ended"
         return Told(None, f"the open sockets of {which} cannot be seen from here")
     who = next(holders(left), None)
-    name = "a process of another user" if who is None else f"process {who} ({name_of(who)})"
+    name = "a process of another user" if who is None else _named(who)
     return Told(False, f"{name} listens on port {port}")
 
 
@@ -95,6 +96,55 @@ def holders(sockets: Collection[str]) -> Iterator[int]:
             yield pid
 
 
+def server_of(url: str, pid: int) -> tuple[int | None, str]:
+    """The process that listens at a URL, where it is `pid`, or came of it, or it of that.
+
+    Returns:
+        `pid` itself, or where it only started the server, as a shell does, that server; None with
+        the reason where neither listens or it cannot be told.
+    """
+    parts = urllib.parse.urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    if not any(map(_is_ours, _addresses(host))):
+        return None, f"{host} is not this machine"
+    parents = dict(filter(None, map(_parent_of, pids())))
+    kin = [pid, *_above(pid, parents), *_below(pid, parents)]
+    opened = {each: open_files(each) or set() for each in kin}
+    wanted = sockets_at(host, port)
+    if not wanted:
+        return None, f"{PROC}/net shows nobody who listens on port {port}"
+    if strange := wanted.difference(*opened.values()):
+        who = next(holders(strange), None)
+        name = "a process that cannot be looked into" if who is None else _named(who)
+        return None, f"{name} listens on port {port}"
+    first = next(each for each in kin if opened[each] & wanted)
+    return (first if first in _below(pid, parents) else pid), ""
+
+
+def _parent_of(pid: int) -> tuple[int, int] | None:
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return pid, int(text.rpartition(")")[2].split()[1])
+
+
+def _above(pid: int, parents: dict[int, int]) -> list[int]:
+    """Those that a process came of, the nearest first."""
+    found: list[int] = []
+    while (pid := parents.get(pid, 0)) and pid not in found:
+        found.append(pid)
+    return found
+
+
+def _below(pid: int, parents: dict[int, int]) -> list[int]:
+    """Those that came of a process, the nearest first."""
+    found = [pid]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each and child != each]
+    return found[1:]
+
+
 def pids() -> list[int]:
     """Every process that can be seen."""
     return sorted(int(name) for name in os.listdir(PROC) if name.isdigit())
@@ -115,6 +165,10 @@ def name_of(pid: int) -> str:
         return (PROC / str(pid) / "comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return "?"
+
+
+def _named(pid: int) -> str:
+    return f"process {pid} ({name_of(pid)})"
 
 
 def same_network(pid: int) -> bool:
@@ -154,6 +208,17 @@ def _addresses(host: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     except (OSError, UnicodeError):
         return set()
     return {_plain(ipaddress.ip_address(str(entry[4][0]).partition("%")[0])) for entry in known}
+
+
+def _is_ours(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """An address that this machine has: only such a one can be bound."""
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
 
 
 def _plain(

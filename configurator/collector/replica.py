@@ -33,8 +33,10 @@ class Replica:
     notes: list[str] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     info: dict[str, Any] = field(default_factory=dict)
+    process: int | None = None
+    """The process that listens at the URL, where `pid` led to it."""
     own: dict[str, str] | None = None
-    """Environment of the process, where it could be read."""
+    """Environment of that process, where it could be read."""
     began: float = field(default_factory=time.monotonic)
     alone: list[Any] = field(default_factory=list)
     """Bodies of the requests that were sent alone."""
@@ -57,6 +59,10 @@ class Replica:
             self.write(name, value)
         else:
             self.errors.append(f"{path}: HTTP 200 but the body is not a JSON object")
+
+    def note(self, text: str) -> None:
+        """Write something down for whoever reads the manifest."""
+        self.notes.append(f"replica {self.index}: {text}")
 
     def write(self, name: str, value: Any) -> None:
         """Redact, then write."""

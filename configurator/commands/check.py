@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     "pids",
     multiple=True,
     metavar="[REPLICA=]PID",
-    help="Process of a server, to read its environment; repeatable.",
+    help="Process that listens at a --url, or started what does: its environment; repeatable.",
 )
 @click.option(
     "--replay",
