@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from collector.stub import KEY, Stub, everything, late
+from interpreters import engine_python
 
 from configurator import collector
 from configurator.cli import run
@@ -83,18 +84,6 @@ def test_only_the_standard_library_is_imported() -> None:
 def test_python_3_9_can_read_it(path: Path) -> None:
     """Engine images are older than what configurator itself needs."""
     ast.parse(path.read_text(), feature_version=(3, 9))
-
-
-def engine_python(name: str) -> str:
-    """An interpreter as engine images have one; the test is skipped where there is none."""
-    if name == "this one":
-        return sys.executable
-    code = "import sys; print(sys.executable)"
-    try:
-        done = subprocess.run([name, "-c", code], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip(f"no {name} on this machine")
-    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("python", ["this one", "python3.9"])
