@@ -1,6 +1,6 @@
 """The probe bundle: a directory that the engine finds on PYTHONPATH and loads as a plugin.
 
-It holds the probe's one file and the metadata of a distribution, whose entry point the engine
+It holds the probe's package and the metadata of a distribution, whose entry point the engine
 looks for. Nothing is installed: a container mounts the directory and puts it on PYTHONPATH.
 
 The collector lies beside it, to record evidence where configurator is not installed. The engine
@@ -15,7 +15,7 @@ from pathlib import Path
 from configurator.errors import ConfiguratorError
 
 MODULE = "configurator_probe"
-"""Module of the probe, name of its entry point, and key of its report in /server_info."""
+"""Package of the probe, name of its entry point, and key of its report in /server_info."""
 COLLECTOR = "configurator_collector"
 """Package of the collector: `python -m` this."""
 GROUP = "sglang.srt.plugins"
@@ -25,12 +25,15 @@ DIRECTORY = "CONFIGURATOR_PROBE_DIR"
 REQUIRED = "CONFIGURATOR_PROBE_REQUIRED"
 """Variable that stops the engine, when it is 1, if no report can be made."""
 
-COLLECTOR_MARK = "Part of configurator's collector"
-"""In the first line of every module of the collector in a bundle, of every version."""
+MARKS = {MODULE: "Reports from inside SGLang", COLLECTOR: "Part of configurator's collector"}
+"""By package: what the first line of each of its modules in a bundle holds, of every version."""
 
-_MARK = "Reports from inside SGLang"
-# In the first line of the probe, of every version.
-_HEAD = f"# {COLLECTOR_MARK}; it needs the standard library alone.\n"
+_FORMER = f"{MODULE}.py"
+# The probe was one file once, with the mark of its package.
+_HEADS = {
+    MODULE: f"# {MARKS[MODULE]}: part of the probe; it needs the standard library alone.\n",
+    COLLECTOR: f"# {MARKS[COLLECTOR]}; it needs the standard library alone.\n",
+}
 _INFO = f"{MODULE}-1.dist-info"
 _METADATA = f"Metadata-Version: 2.1\nName: {MODULE.replace('_', '-')}\nVersion: 1\n"
 _ENTRY_POINTS = f"[{GROUP}]\n{MODULE} = {MODULE}:register\n"
@@ -39,12 +42,20 @@ _ENTRY_POINTS = f"[{GROUP}]\n{MODULE} = {MODULE}:register\n"
 def bundle_files() -> dict[str, str]:
     """Every file of the bundle by its path inside it; always the same text."""
     here = Path(__file__).parent
-    collector = sorted((here.parent / "collector").glob("*.py"))
     return {
-        f"{MODULE}.py": (here / f"{MODULE}.py").read_text(encoding="utf-8"),
+        **_package(MODULE, here / MODULE),
         f"{_INFO}/METADATA": _METADATA,
         f"{_INFO}/entry_points.txt": _ENTRY_POINTS,
-        **{f"{COLLECTOR}/{p.name}": _HEAD + p.read_text(encoding="utf-8") for p in collector},
+        **_package(COLLECTOR, here.parent / "collector"),
+    }
+
+
+def _package(name: str, source: Path) -> dict[str, str]:
+    """The modules of a package under its name in the bundle."""
+    # The one that makes it a package is written last: until then an older file of its name counts.
+    paths = sorted(source.glob("*.py"), key=lambda path: (path.stem == "__init__", path.name))
+    return {
+        f"{name}/{path.name}": _HEADS[name] + path.read_text(encoding="utf-8") for path in paths
     }
 
 
@@ -69,15 +80,21 @@ def write_bundle(directory: Path) -> tuple[Path, ...]:
             finally:
                 fresh.unlink(missing_ok=True)
             written.append(path)
-        for path in (directory / COLLECTOR).glob("*.py"):
-            if path not in written:
-                path.unlink()  # Of another version: all that is not ours was refused above.
+        _remove_stale(directory, written)
     except OSError as error:
         raise ConfiguratorError.single(
             "RND003", f"{directory} cannot be written: {error.strerror or error}",
             "give a directory that you may write to with -o",
         ) from None  # fmt: skip
     return tuple(written)
+
+
+def _remove_stale(directory: Path, written: list[Path]) -> None:
+    """Modules of another version; what is not ours was refused before."""
+    modules = (path for name in MARKS for path in (directory / name).glob("*.py"))
+    for path in (directory / _FORMER, *modules):
+        if path not in written:
+            path.unlink(missing_ok=True)
 
 
 def _refuse_foreign(directory: Path, ours: set[str]) -> None:
@@ -104,10 +121,10 @@ def _refuse_foreign(directory: Path, ours: set[str]) -> None:
 
 def _is_ours(path: Path, name: str, ours: set[str]) -> bool:
     """Whether a bundle, of any version, had this file: other versions have other modules."""
-    folder, _, file = name.rpartition("/")
-    if folder == COLLECTOR and file.endswith(".py"):
-        return _holds(path, COLLECTOR_MARK)
-    return name in ours and (path.suffix != ".py" or _holds(path, _MARK))
+    if path.suffix != ".py":
+        return name in ours
+    package = MODULE if name == _FORMER else name.rpartition("/")[0]
+    return package in MARKS and _holds(path, MARKS[package])
 
 
 def _holds(path: Path, mark: str) -> bool:

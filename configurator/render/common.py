@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from configurator import __version__
 from configurator.deployment import Deployment
-from configurator.inengine.bundle import COLLECTOR, COLLECTOR_MARK, DIRECTORY, bundle_files
+from configurator.inengine.bundle import MARKS, bundle_files
 from configurator.render.files import MARK, PROBE, RenderedFile, fingerprint
 from configurator.render.quoting import quote
 from configurator.source import dump
@@ -57,9 +57,7 @@ def probe_files() -> list[RenderedFile]:
 
 def _mark(name: str) -> str:
     """What a file of the bundle holds near its head, of every version."""
-    if not name.endswith(".py"):
-        return _OWNER
-    return COLLECTOR_MARK if name.startswith(f"{COLLECTOR}/") else DIRECTORY
+    return MARKS[name.split("/")[0]] if name.endswith(".py") else _OWNER
 
 
 def checkpoints_of(deployment: Deployment) -> list[str]:

@@ -116,9 +116,13 @@ def _beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path)
 
 
 def _of_another_version(path: Path, ours: Mapping[Path, str]) -> bool:
-    """A module that a package of ours had once, or will have."""
-    mark = ours.get(path.with_name("__init__.py"))
-    return mark is not None and path.suffix == ".py" and _holds(path, mark)
+    """A module that a package of ours had once or will have, or that the package was once.
+
+    Where both lie beside each other, Python takes the package.
+    """
+    packages = (path.parent, path.with_suffix(""))
+    marks = (ours.get(package / "__init__.py") for package in packages)
+    return path.suffix == ".py" and any(mark is not None and _holds(path, mark) for mark in marks)
 
 
 def _holds(path: Path, mark: str) -> bool:

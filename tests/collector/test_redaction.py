@@ -22,7 +22,7 @@ from configurator.collector.redaction import (
     redact_text,
 )
 from configurator.engine.catalogue import load_catalogue
-from configurator.inengine import configurator_probe as probe
+from configurator.inengine.configurator_probe.environment import SECRET
 
 
 def test_no_secret_reaches_any_file(stub: Stub, tmp_path: Path) -> None:
@@ -239,8 +239,8 @@ def names_of_the_engine() -> set[str]:
 @pytest.mark.parametrize(("names", "wanted"), [(SECRET_NAMES, True), (PLAIN_NAMES, False)])
 def test_the_collector_and_the_probe_agree_on_names(names: tuple[str, ...], wanted: bool) -> None:
     assert {name for name in names if is_secret(name, "abcdefgh") != wanted} == set()
-    assert {name for name in names if bool(probe._SECRET.fullmatch(name)) != wanted} == set()
-    assert probe._SECRET.pattern == SECRET_NAME
+    assert {name for name in names if bool(SECRET.fullmatch(name)) != wanted} == set()
+    assert SECRET.pattern == SECRET_NAME
 
 
 def test_nothing_that_the_engine_is_told_is_hidden_but_its_secrets() -> None:
@@ -249,4 +249,4 @@ def test_nothing_that_the_engine_is_told_is_hidden_but_its_secrets() -> None:
     for spelling in (str, lambda name: name.replace("-", "_")):
         hidden = {name for name in names if is_secret(spelling(name), "abcdefgh")}
         assert hidden == {"api-key", "admin-api-key", "EXA_API_KEY", "ssl-keyfile-password"}
-        assert hidden == {name for name in names if probe._SECRET.fullmatch(spelling(name))}
+        assert hidden == {name for name in names if SECRET.fullmatch(spelling(name))}

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from inengine import engine_fakes as fakes
 
-from configurator.inengine import configurator_probe as probe
+from configurator.inengine.configurator_probe import gathering, hooked, hooks, register
 
-CONTROLLER, STATE = probe.STATE_HOOKS
+CONTROLLER, STATE = hooks.STATE_HOOKS
 
 
 class HookType(Enum):
@@ -36,8 +36,8 @@ class Registry:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     fakes.install(monkeypatch)
-    monkeypatch.setattr(probe, "_hooks", {"registered": [], "missing": {}})
-    monkeypatch.setattr(probe, "_last", None)
+    monkeypatch.setattr(hooks, "_hooks", {"registered": [], "missing": {}})
+    monkeypatch.setattr(hooked, "_last", None)
     monkeypatch.setenv("CONFIGURATOR_PROBE_DIR", str(tmp_path / "reports"))
     monkeypatch.delenv("CONFIGURATOR_PROBE_REQUIRED", raising=False)
     return tmp_path / "reports"
@@ -78,10 +78,10 @@ def test_the_newest_engine_gets_its_three_hooks(
     folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newest(monkeypatch)
-    probe.register()
-    assert list(registry.hooks) == [probe.READY_HOOK, probe.LOADED_HOOK, CONTROLLER]
+    register()
+    assert list(registry.hooks) == [hooks.READY_HOOK, hooks.LOADED_HOOK, CONTROLLER]
     written = hooks_file(folder)
-    assert written["registered"] == [probe.READY_HOOK, probe.LOADED_HOOK, CONTROLLER]
+    assert written["registered"] == [hooks.READY_HOOK, hooks.LOADED_HOOK, CONTROLLER]
     assert (written["schema"], written["missing"]) == ("configurator/hooks/1", {})
     assert written["error"] is None
 
@@ -92,7 +92,7 @@ def test_where_no_scheduler_runs_none_is_imported(
     monkeypatch.delitem(sys.modules, "sglang.srt.managers.scheduler", raising=False)
     imported(monkeypatch, "sglang.srt.managers.detokenizer_manager", "DetokenizerManager")
     monkeypatch.setenv("CONFIGURATOR_PROBE_REQUIRED", "1")
-    probe.register()
+    register()
     assert registry.hooks == {}
     assert (hooks_file(folder)["registered"], hooks_file(folder)["error"]) == ([], None)
 
@@ -102,11 +102,11 @@ def test_an_older_engine_answers_from_its_scheduler(
 ) -> None:
     methods = ("get_init_info", "get_internal_state")
     imported(monkeypatch, "sglang.srt.managers.scheduler", "Scheduler", *methods)
-    monkeypatch.setattr(probe, "find_spec", lambda name: None)
-    probe.register()
-    assert list(registry.hooks) == [probe.READY_HOOK, STATE]
+    monkeypatch.setattr(hooks, "find_spec", lambda name: None)
+    register()
+    assert list(registry.hooks) == [hooks.READY_HOOK, STATE]
     assert hooks_file(folder)["missing"] == {
-        probe.LOADED_HOOK: "sglang.srt.managers.scheduler has no "
+        hooks.LOADED_HOOK: "sglang.srt.managers.scheduler has no "
         "Scheduler.init_all_attention_backends"
     }
 
@@ -135,21 +135,21 @@ def test_a_module_that_is_not_imported_is_read_as_text(
     monkeypatch.delitem(sys.modules, "sglang.srt.managers.scheduler", raising=False)
     path = tmp_path / "scheduler.py"
     path.write_text(text)
-    monkeypatch.setattr(probe, "find_spec", lambda name: SimpleNamespace(origin=str(path)))
-    assert probe.missing_reason(probe.READY_HOOK) == reason
+    monkeypatch.setattr(hooks, "find_spec", lambda name: SimpleNamespace(origin=str(path)))
+    assert hooks.missing_reason(hooks.READY_HOOK) == reason
     assert "sglang.srt.managers.scheduler" not in sys.modules
 
 
 def test_a_module_without_text_is_taken_on_trust(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "find_spec", lambda name: SimpleNamespace(origin="scheduler.pyc"))
-    assert probe.missing_reason(probe.READY_HOOK) is None
+    monkeypatch.setattr(hooks, "find_spec", lambda name: SimpleNamespace(origin="scheduler.pyc"))
+    assert hooks.missing_reason(hooks.READY_HOOK) is None
 
 
 def test_an_engine_without_the_method_is_noticed_and_goes_on(
     folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     imported(monkeypatch, "sglang.srt.managers.scheduler", "Scheduler")
-    probe.register()
+    register()
     assert registry.hooks == {}
     problem = "sglang.srt.managers.scheduler has no Scheduler.get_init_info"
     assert hooks_file(folder)["error"] == problem
@@ -161,14 +161,14 @@ def test_a_required_report_stops_an_engine_without_the_method(
     imported(monkeypatch, "sglang.srt.managers.scheduler", "Scheduler")
     monkeypatch.setenv("CONFIGURATOR_PROBE_REQUIRED", "1")
     with pytest.raises(SystemExit, match="has no Scheduler"):
-        probe.register()
+        register()
     assert hooks_file(folder)["error"].endswith("has no Scheduler.get_init_info")
 
 
 def test_the_report_is_a_file_and_goes_with_the_handshake(folder: Path) -> None:
     one = fakes.scheduler(fakes.LlamaForCausalLM(lm_head=fakes.head()))
     result = {"status": "ready"}
-    assert probe.after_ready(result, one) is result
+    assert hooked.after_ready(result, one) is result
     written = json.loads((folder / "report-tp0-pp0-dp0.json").read_text())
     assert result["configurator_probe"] == written
     assert written["stage"] == "ready"
@@ -178,8 +178,8 @@ def test_the_report_is_a_file_and_goes_with_the_handshake(folder: Path) -> None:
 def test_every_rank_has_its_file(folder: Path) -> None:
     for tensor, replica in ((0, 0), (1, 0), (0, 1)):
         ranks = SimpleNamespace(tp_rank=tensor, pp_rank=0, dp_rank=replica)
-        probe.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=ranks))
-    probe.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=None))
+        hooked.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=ranks))
+    hooked.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=None))
     assert sorted(path.name for path in folder.iterdir()) == [
         f"report-pid{os.getpid()}.json", "report-tp0-pp0-dp0.json", "report-tp0-pp0-dp1.json",
         "report-tp1-pp0-dp0.json",
@@ -188,30 +188,30 @@ def test_every_rank_has_its_file(folder: Path) -> None:
 
 def test_the_early_report_is_there_until_the_late_one_replaces_it(folder: Path) -> None:
     one = fakes.scheduler(fakes.LlamaForCausalLM(lm_head=fakes.head()))
-    probe.after_loaded(None, one)
+    hooked.after_loaded(None, one)
     path = folder / "report-tp0-pp0-dp0.json"
     assert json.loads(path.read_text())["stage"] == "loaded"
-    probe.after_ready({}, one)
+    hooked.after_ready({}, one)
     assert json.loads(path.read_text())["stage"] == "ready"
 
 
 def test_the_state_of_every_replica_has_the_report() -> None:
     result = SimpleNamespace(internal_state={"x": 1})
-    probe.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM()))
-    assert probe.after_state(result, None) is result
+    hooked.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM()))
+    assert hooked.after_state(result, None) is result
     assert result.internal_state["configurator_probe"]["schema"] == "configurator/report/1"
-    assert probe.after_state(None, None) is None
+    assert hooked.after_state(None, None) is None
 
 
 def test_hooks_that_the_engine_did_not_apply_are_missing(
     folder: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newest(monkeypatch)
-    probe.register()
-    registry._patched |= {probe.READY_HOOK, CONTROLLER}
-    assert probe.hook_facts() == {
-        "applied": [probe.READY_HOOK, CONTROLLER],
-        "missing": {probe.LOADED_HOOK: "not applied"},
+    register()
+    registry._patched |= {hooks.READY_HOOK, CONTROLLER}
+    assert hooks.hook_facts() == {
+        "applied": [hooks.READY_HOOK, CONTROLLER],
+        "missing": {hooks.LOADED_HOOK: "not applied"},
     }
 
 
@@ -222,9 +222,9 @@ def broken(*arguments: Any) -> None:
 def test_a_report_that_cannot_be_built_says_why_and_the_engine_goes_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "build", broken)
+    monkeypatch.setattr(hooked, "build", broken)
     result: dict[str, Any] = {}
-    probe.after_ready(result, object())
+    hooked.after_ready(result, object())
     (path,) = folder.iterdir()
     written = json.loads(path.read_text())
     assert written["errors"] == [{"part": "all", "error": "ValueError: no such thing"}]
@@ -235,10 +235,10 @@ def test_a_report_that_cannot_be_built_says_why_and_the_engine_goes_on(
 def test_a_report_that_cannot_be_built_still_says_of_which_rank(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "build", broken)
+    monkeypatch.setattr(hooked, "build", broken)
     place = SimpleNamespace(tp_rank=1, pp_rank=0, dp_rank=None, tp_size=2)
     one = fakes.scheduler(fakes.LlamaForCausalLM(), ps=place)
-    probe.after_ready({}, one)
+    hooked.after_ready({}, one)
     (path,) = folder.iterdir()
     assert path.name == "report-tp1-pp0-dp0.json"
     rank = json.loads(path.read_text())["rank"]
@@ -248,11 +248,11 @@ def test_a_report_that_cannot_be_built_still_says_of_which_rank(
 def test_a_required_report_stops_the_engine_after_the_error_is_on_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "build", broken)
+    monkeypatch.setattr(hooked, "build", broken)
     monkeypatch.setenv("CONFIGURATOR_PROBE_REQUIRED", "1")
-    probe.after_loaded(None, object())
+    hooked.after_loaded(None, object())
     with pytest.raises(RuntimeError, match="no such thing"):
-        probe.after_ready({}, object())
+        hooked.after_ready({}, object())
     (path,) = folder.iterdir()
     assert json.loads(path.read_text())["errors"][0]["error"] == "ValueError: no such thing"
 
@@ -267,9 +267,9 @@ def test_a_directory_that_cannot_be_written(
     one, result = fakes.scheduler(fakes.LlamaForCausalLM()), dict[str, Any]()
     if required:
         with pytest.raises(RuntimeError, match="no report"):
-            probe.after_ready(result, one)
+            hooked.after_ready(result, one)
     else:
-        probe.after_ready(result, one)
+        hooked.after_ready(result, one)
         assert result["configurator_probe"]["stage"] == "ready"
     assert "the report cannot be written" in capsys.readouterr().err
 
@@ -279,7 +279,7 @@ def test_without_a_directory_the_report_goes_over_http_alone(
 ) -> None:
     monkeypatch.delenv("CONFIGURATOR_PROBE_DIR")
     result: dict[str, Any] = {}
-    probe.after_ready(result, fakes.scheduler(fakes.LlamaForCausalLM()))
+    hooked.after_ready(result, fakes.scheduler(fakes.LlamaForCausalLM()))
     assert result["configurator_probe"]["stage"] == "ready"
     assert not folder.exists()
 
@@ -305,18 +305,18 @@ def of_rank(monkeypatch: pytest.MonkeyPatch, store: Store, rank: int, size: int)
         distributed_c10d=SimpleNamespace(_get_default_store=lambda: store),
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(distributed=group))
-    monkeypatch.setattr(probe, "_others", {})
+    monkeypatch.setattr(gathering, "_others", {})
 
 
 def ready_on(monkeypatch: pytest.MonkeyPatch, store: Store, rank: int, size: int) -> None:
     of_rank(monkeypatch, store, rank, size)
     place = SimpleNamespace(tp_rank=rank, pp_rank=0, dp_rank=None, tp_size=size)
-    probe.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=place))
+    hooked.after_ready({}, fakes.scheduler(fakes.LlamaForCausalLM(), ps=place))
 
 
 def answered() -> dict[str, Any]:
     state: dict[str, Any] = {}
-    probe.after_state(SimpleNamespace(internal_state=state))
+    hooked.after_state(SimpleNamespace(internal_state=state))
     return state
 
 

@@ -12,7 +12,17 @@ import pytest
 from inengine import engine_fakes as fakes
 from inengine.engine_fakes import Module, Tensor
 
-from configurator.inengine import configurator_probe as probe
+from configurator.inengine.configurator_probe import building, models, sharing
+from configurator.inengine.configurator_probe.building import build
+from configurator.inengine.configurator_probe.drafts import draft_runners
+from configurator.inengine.configurator_probe.environment import environment_facts
+from configurator.inengine.configurator_probe.graphs import graph_facts, megakernel_facts
+from configurator.inengine.configurator_probe.heads import head_facts, head_of
+from configurator.inengine.configurator_probe.layers import moe_facts, weight_bytes
+from configurator.inengine.configurator_probe.models import decode_backend, model_facts
+from configurator.inengine.configurator_probe.origin import rank_facts
+from configurator.inengine.configurator_probe.run import Run
+from configurator.inengine.configurator_probe.sharing import same_bytes, sharing_facts
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +36,8 @@ def model(**held: Any) -> fakes.LlamaForCausalLM:
     return fakes.LlamaForCausalLM(**{"lm_head": fakes.head(), **held})
 
 
-def sharing(target: Any, draft: Any) -> dict[str, Any]:
-    facts = probe.sharing_facts(probe.Run(), model(lm_head=target), model(lm_head=draft))
+def relation(target: Any, draft: Any) -> dict[str, Any]:
+    facts = sharing_facts(Run(), model(lm_head=target), model(lm_head=draft))
     assert facts is not None
     return facts
 
@@ -44,7 +54,7 @@ def sharing(target: Any, draft: Any) -> dict[str, Any]:
 def test_ranks_come_from_where_a_version_keeps_them(
     held: dict[str, Any], ranks: tuple[int | None, ...]
 ) -> None:
-    facts = probe.rank_facts(fakes.scheduler(model(), **held))
+    facts = rank_facts(fakes.scheduler(model(), **held))
     assert tuple(facts[name] for name in ("tp_rank", "pp_rank", "dp_rank")) == ranks
 
 
@@ -54,7 +64,7 @@ def test_ranks_of_the_parallel_context_and_sizes_of_the_arguments(
     context = SimpleNamespace(get_parallel=lambda: SimpleNamespace(tp_rank=1, dp_rank=0))
     monkeypatch.setitem(sys.modules, "sglang.srt.runtime_context", context)
     one = fakes.scheduler(model(), ps=None, server_args=SimpleNamespace(tp_size=2, dp_size=4))
-    facts = probe.rank_facts(one)
+    facts = rank_facts(one)
     assert (facts["tp_rank"], facts["dp_rank"], facts["tp_size"], facts["dp_size"]) == (1, 0, 2, 4)
 
 
@@ -81,7 +91,7 @@ ONE, TWO = fakes.runner(Module()), fakes.runner(Module())
     ],
 )
 def test_drafts_are_found_by_the_names_of_each_version(worker: Any, roles: list[str]) -> None:
-    found = probe.draft_runners(worker)
+    found = draft_runners(worker)
     assert [role for role, _ in found] == roles
     assert all(runner in (ONE, TWO) for _, runner in found)
 
@@ -97,17 +107,17 @@ def test_drafts_are_found_by_the_names_of_each_version(worker: Any, roles: list[
     ],
 )
 def test_the_head_is_found_wherever_it_lies(held: dict[str, Any], path: str | None) -> None:
-    assert probe.head_of(Module(**held))[0] == path
+    assert head_of(Module(**held))[0] == path
 
 
 def test_a_lora_wrapper_is_taken_off_the_head() -> None:
     inner = fakes.head()
-    assert probe.head_of(model(lm_head=Module(base_layer=inner)))[1] is inner
+    assert head_of(model(lm_head=Module(base_layer=inner)))[1] is inner
 
 
 def test_a_plain_head_is_described() -> None:
-    run = probe.Run()
-    facts = probe.head_facts(run, "target.lm_head", model())
+    run = Run()
+    facts = head_facts(run, "target.lm_head", model())
     assert facts is not None
     assert facts["module"] == "ParallelLMHead"
     assert facts["quant_method"] == "UnquantizedEmbeddingMethod"
@@ -125,7 +135,7 @@ def test_an_fp8_head_shows_its_scale_even_as_a_plain_attribute() -> None:
     quantized = fakes.head(
         Tensor(1, 2, dtype="float8_e4m3fn"), fakes.Fp8HeadMethod(), plain_scale=scale
     )
-    facts = probe.head_facts(probe.Run(), "target.lm_head", model(lm_head=quantized))
+    facts = head_facts(Run(), "target.lm_head", model(lm_head=quantized))
     assert facts is not None
     assert facts["path_taken"] == "quant_method.apply"
     assert facts["tensors"]["weight"]["dtype"] == "float8_e4m3fn"
@@ -138,7 +148,7 @@ def test_the_float32_flag_and_a_tied_head_are_seen() -> None:
         lm_head=one, model=Module(embed_tokens=one),
         logits_processor=SimpleNamespace(use_fp32_lm_head=True),
     )  # fmt: skip
-    facts = probe.head_facts(probe.Run(), "target.lm_head", tied)
+    facts = head_facts(Run(), "target.lm_head", tied)
     assert facts is not None
     assert facts["path_taken"] == "matmul(float32 casts)"
     assert (facts["use_fp32_lm_head"], facts["tied_to_embedding"]) == (True, True)
@@ -146,7 +156,7 @@ def test_the_float32_flag_and_a_tied_head_are_seen() -> None:
 
 def test_one_module_for_both() -> None:
     one = fakes.head()
-    facts = sharing(one, one)
+    facts = relation(one, one)
     assert facts["same_module"] is True
     assert facts["weight"]["same_parameter"] is True
     assert facts["weight"]["same_storage"] is True
@@ -155,7 +165,7 @@ def test_one_module_for_both() -> None:
 def test_an_aliased_weight_with_a_scale_of_its_own() -> None:
     ours = fakes.head(Tensor(1, 2), weight_scale=Tensor(0.5, dtype="float32", shape=()))
     theirs = fakes.head(ours.weight.alias(), weight_scale=Tensor(0.25, dtype="float32", shape=()))
-    facts = sharing(ours, theirs)
+    facts = relation(ours, theirs)
     assert facts["same_module"] is False
     assert facts["weight"] == {
         "same_parameter": False, "same_storage": True, "same_dtype_shape": True,
@@ -166,7 +176,7 @@ def test_an_aliased_weight_with_a_scale_of_its_own() -> None:
 
 def test_a_scale_that_only_the_target_has() -> None:
     ours = fakes.head(Tensor(1, 2), weight_scale=Tensor(0.5, shape=()))
-    assert sharing(ours, fakes.head(ours.weight))["weight_scale"] == {"only_in": "target"}
+    assert relation(ours, fakes.head(ours.weight))["weight_scale"] == {"only_in": "target"}
 
 
 @pytest.mark.parametrize(
@@ -182,28 +192,28 @@ def test_a_scale_that_only_the_target_has() -> None:
 def test_heads_of_their_own_are_compared(
     theirs: Tensor, content: bool | None, compared: str
 ) -> None:
-    weight = sharing(fakes.head(Tensor(1, 2, 3)), fakes.head(theirs))["weight"]
+    weight = relation(fakes.head(Tensor(1, 2, 3)), fakes.head(theirs))["weight"]
     assert weight["same_storage"] is False
     assert (weight["same_content"], weight["compared"]) == (content, compared)
 
 
 def test_large_heads_compare_a_sample_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_COMPARED_BYTES", 10)
-    monkeypatch.setattr(probe, "_BLOCK_BYTES", 2)
-    monkeypatch.setattr(probe, "_BLOCKS", 4)
+    monkeypatch.setattr(sharing, "_COMPARED_BYTES", 10)
+    monkeypatch.setattr(sharing, "_BLOCK_BYTES", 2)
+    monkeypatch.setattr(sharing, "_BLOCKS", 4)
     ours, late = Tensor(*range(16)), Tensor(*range(15), 99)
-    assert probe.same_bytes(probe.Run(), ours, ours.copy()) == (True, "sample of 4 of 16 rows")
-    assert probe.same_bytes(probe.Run(), ours, late) == (True, "sample of 4 of 16 rows")
-    assert probe.same_bytes(probe.Run(), ours, Tensor(*[99] * 16)) == (False, "sample")
+    assert same_bytes(Run(), ours, ours.copy()) == (True, "sample of 4 of 16 rows")
+    assert same_bytes(Run(), ours, late) == (True, "sample of 4 of 16 rows")
+    assert same_bytes(Run(), ours, Tensor(*[99] * 16)) == (False, "sample")
 
 
 def test_comparing_stops_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_BLOCK_BYTES", 2)
+    monkeypatch.setattr(sharing, "_BLOCK_BYTES", 2)
     ours = Tensor(1, 2, 3)
-    assert probe.same_bytes(probe.Run("ready"), ours, ours.copy()) == (True, "all")
-    early = probe.Run("loaded")
-    assert probe.same_bytes(early, ours, ours.copy()) == (True, "sample of 1 of 3 rows")
-    assert probe.same_bytes(early, ours, Tensor(9, 2, 3)) == (False, "all")
+    assert same_bytes(Run("ready"), ours, ours.copy()) == (True, "all")
+    early = Run("loaded")
+    assert same_bytes(early, ours, ours.copy()) == (True, "sample of 1 of 3 rows")
+    assert same_bytes(early, ours, Tensor(9, 2, 3)) == (False, "all")
 
 
 def moe(runner: Any, **held: Any) -> fakes.FusedMoE:
@@ -219,7 +229,7 @@ def test_a_moe_layer_shows_the_runner_that_was_built() -> None:
     )  # fmt: skip
     layer = moe(built, runner_backend="MoeRunnerBackend.HUMMING", w13_weight=Tensor(1, 2))
     whole = model(layers=Module(mlp=layer))
-    facts = probe.model_facts(probe.Run(), "target", fakes.runner(whole))["moe_layers"]
+    facts = model_facts(Run(), "target", fakes.runner(whole))["moe_layers"]
     assert facts == [
         {
             "name": "layers.mlp", "layer_class": "DeepEPMoE", "quant_method": "Fp8MoEMethod",
@@ -231,7 +241,7 @@ def test_a_moe_layer_shows_the_runner_that_was_built() -> None:
 
 
 def test_a_moe_layer_without_a_runner_says_so() -> None:
-    facts = probe.moe_facts("mlp", moe(None, runner_backend="MoeRunnerBackend.HUMMING"))
+    facts = moe_facts("mlp", moe(None, runner_backend="MoeRunnerBackend.HUMMING"))
     assert (facts["runner_backend"], facts["runner_core"]) == (None, None)
 
 
@@ -243,11 +253,11 @@ def test_weight_bytes_count_a_shared_storage_once() -> None:
         mlp=fakes.FusedMoE(w13=Tensor(1), inner=Module(w=Tensor(1))),
         norm=Module(weight=Tensor(1, 2, 3)),
     )
-    run = probe.Run()
-    sums = probe.weight_bytes(run, one, list(one.named_modules()))
+    run = Run()
+    sums = weight_bytes(run, one, list(one.named_modules()))
     assert sums == {"embedding": 4, "head": 8, "experts": 4, "other": 6, "counted_before": 0}
     draft = model(lm_head=fakes.head(weight.alias()))
-    again = probe.weight_bytes(run, draft, list(draft.named_modules()))
+    again = weight_bytes(run, draft, list(draft.named_modules()))
     assert (again["head"], again["counted_before"]) == (0, 8)
 
 
@@ -264,14 +274,14 @@ def test_weight_bytes_count_a_shared_storage_once() -> None:
     ],
 )
 def test_captured_graphs(graphs: Any, wanted: list[int], captured: list[int] | None) -> None:
-    facts = probe.graph_facts(graphs)
+    facts = graph_facts(graphs)
     assert facts is not None
     assert (facts["batch_sizes"], facts["captured"]) == (wanted, captured)
 
 
 def test_an_eager_runner_has_no_graphs() -> None:
-    assert probe.graph_facts(fakes.EagerRunner()) is None
-    assert probe.graph_facts(None) is None
+    assert graph_facts(fakes.EagerRunner()) is None
+    assert graph_facts(None) is None
 
 
 class BuiltMegakernel:
@@ -299,7 +309,7 @@ def test_the_megakernel_shows_which_graphs_it_covers(
     def forward() -> Any:
         return dispatch
 
-    facts = probe.megakernel_facts(Module(_megakernel=BuiltMegakernel(), forward=forward))
+    facts = megakernel_facts(Module(_megakernel=BuiltMegakernel(), forward=forward))
     assert facts == {
         "class": "BuiltMegakernel", "widths": [4, 8], "summary": "two widths",
         "forward_installed": True, "draft_sampler": False, "graphs": graphs,
@@ -330,7 +340,7 @@ def test_the_engines_own_check_of_the_captured_graphs(hooks: Any, checked: bool 
     }
     given = [known.get(hook, hook) if isinstance(hook, str) else hook for hook in hooks or ()]
     runner = SimpleNamespace(capture_tail_hooks=None if hooks is None else given)
-    facts = probe.megakernel_facts(Module(_megakernel=built), runner)
+    facts = megakernel_facts(Module(_megakernel=built), runner)
     assert facts is not None
     assert facts["capture_checked"] is checked
 
@@ -339,13 +349,13 @@ def test_the_runners_hooks_reach_the_megakernel() -> None:
     built = BuiltMegakernel()
     check = SimpleNamespace(dispatch=SimpleNamespace(built=built), is_done=False)
     runner = SimpleNamespace(model=model(_megakernel=built), capture_tail_hooks=[check])
-    facts = probe.model_facts(probe.Run(), "target", runner)
+    facts = model_facts(Run(), "target", runner)
     assert facts["megakernel"]["capture_checked"] is False
 
 
 def test_no_megakernel_and_one_without_a_forward() -> None:
-    assert probe.megakernel_facts(Module()) is None
-    facts = probe.megakernel_facts(Module(_megakernel=BuiltMegakernel()))
+    assert megakernel_facts(Module()) is None
+    facts = megakernel_facts(Module(_megakernel=BuiltMegakernel()))
     assert facts is not None
     assert (facts["forward_installed"], facts["graphs"]) == (False, None)
 
@@ -361,7 +371,7 @@ def test_variables_are_sorted_by_who_reads_them(monkeypatch: pytest.MonkeyPatch)
     }  # fmt: skip
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-    assert probe.environment_facts() == {
+    assert environment_facts() == {
         "registered": {
             "SGLANG_DECLARED": "http://(redacted)@host/x", "SGLANG_HIDDEN": "(redacted)",
         },
@@ -392,7 +402,7 @@ def test_the_whole_report_of_a_target_and_its_draft() -> None:
         cuda_graph_runner=fakes.DecodeCudaGraphRunner([1, 2]),
         draft_attn_backend=SimpleNamespace(),
     )
-    report = probe.build(fakes.scheduler(target, draft_worker=worker), "ready")
+    report = build(fakes.scheduler(target, draft_worker=worker), "ready")
     assert report["errors"] == []
     assert (report["schema"], report["stage"]) == ("configurator/report/1", "ready")
     assert report["versions"]["engine"] == "0.0.1"
@@ -407,7 +417,7 @@ def test_the_whole_report_of_a_target_and_its_draft() -> None:
 
 def test_before_graphs_are_captured_the_report_is_silent_about_them() -> None:
     worker = drafting(model())
-    report = probe.build(fakes.scheduler(model(), draft_worker=worker), "loaded")
+    report = build(fakes.scheduler(model(), draft_worker=worker), "loaded")
     assert "graphs" not in report["target"]
     assert "graphs" not in report["drafts"][0]
     assert report["drafts"][0]["lm_head"]["module"] == "ParallelLMHead"
@@ -417,9 +427,9 @@ def test_a_part_that_fails_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> No
     def broken(*arguments: Any) -> None:
         raise KeyError("gone")
 
-    monkeypatch.setattr(probe, "head_facts", broken)
-    monkeypatch.setattr(probe, "environment_facts", broken)
-    report = probe.build(fakes.scheduler(model()), "ready")
+    monkeypatch.setattr(models, "head_facts", broken)
+    monkeypatch.setattr(building, "environment_facts", broken)
+    report = build(fakes.scheduler(model()), "ready")
     assert report["target"]["lm_head"] == {"error": "KeyError: 'gone'"}
     assert report["environment"] == {"error": "KeyError: 'gone'"}
     assert report["target"]["model_class"] == "LlamaForCausalLM"
@@ -427,7 +437,7 @@ def test_a_part_that_fails_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_scheduler_without_a_worker_still_reports() -> None:
-    report = probe.build(SimpleNamespace(), "ready")
+    report = build(SimpleNamespace(), "ready")
     assert "error" not in report
     assert report["target"] is None
     assert report["errors"][0]["part"] == "target"
@@ -471,26 +481,26 @@ def hybrid(**held: Any) -> Any:
 def test_the_backend_of_decode_steps_is_looked_up_inside_wrappers(
     held: dict[str, Any], name: str
 ) -> None:
-    assert type(probe.decode_backend(SimpleNamespace(**held))).__name__ == name
+    assert type(decode_backend(SimpleNamespace(**held))).__name__ == name
 
 
 def test_a_runner_without_an_attention_backend_has_none_for_decoding() -> None:
-    assert probe.decode_backend(SimpleNamespace()) is None
+    assert decode_backend(SimpleNamespace()) is None
     circle = backend("LoopBackend")
     circle.primary = circle
-    assert probe.decode_backend(SimpleNamespace(attn_backend=circle)) is circle
+    assert decode_backend(SimpleNamespace(attn_backend=circle)) is circle
 
 
 def test_a_report_says_of_which_start_it_is() -> None:
     arguments = SimpleNamespace(random_seed=5, port=30000, model_path="/models/tiny/")
     one = fakes.scheduler(model(), server_args=arguments, random_seed=42)
-    start = probe.build(one, "ready")["start"]
+    start = build(one, "ready")["start"]
     assert start["random_seed"] == 42  # That of the first rank, not what this host drew.
     assert (start["port"], start["model_path"]) == (30000, "tiny")
     assert re.fullmatch("[0-9a-f]{12}", start["host"])
     one.tp_worker.random_seed = 43
-    assert probe.build(one, "loaded")["start"] == start | {"random_seed": 43}
-    bare = probe.build(fakes.scheduler(model()), "ready")
+    assert build(one, "loaded")["start"] == start | {"random_seed": 43}
+    bare = build(fakes.scheduler(model()), "ready")
     assert bare["start"] == {
         "random_seed": None, "port": None, "host": start["host"], "model_path": "",
     }  # fmt: skip

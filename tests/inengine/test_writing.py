@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from configurator.inengine import configurator_probe as probe
+from configurator.inengine.configurator_probe.writing import write
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def fresh(folder: Path) -> Path:
 
 def test_a_file_is_written_whole_and_replaces_the_one_before(folder: Path) -> None:
     for number in (1, 2):
-        probe.write("a.json", {"n": number})
+        write("a.json", {"n": number})
         assert json.loads((folder / "a.json").read_text()) == {"n": number}
     assert [path.name for path in folder.iterdir()] == ["a.json"]
 
@@ -36,7 +36,7 @@ def test_a_link_in_its_way_is_not_followed(folder: Path, tmp_path: Path, there: 
     if there:
         victim.write_text("precious")
     fresh(folder).symlink_to(victim)
-    probe.write("a.json", {})
+    write("a.json", {})
     assert victim.exists() == there
     assert not there or victim.read_text() == "precious"
     assert not (folder / "a.json").is_symlink()
@@ -44,7 +44,7 @@ def test_a_link_in_its_way_is_not_followed(folder: Path, tmp_path: Path, there: 
 
 def test_what_an_earlier_process_of_the_same_id_left_is_removed(folder: Path) -> None:
     fresh(folder).write_text("half of a rep")
-    probe.write("a.json", {"n": 1})
+    write("a.json", {"n": 1})
     assert json.loads((folder / "a.json").read_text()) == {"n": 1}
 
 
@@ -54,14 +54,14 @@ def test_a_link_that_comes_between_is_an_error(
     fresh(folder).symlink_to(tmp_path / "victim")
     monkeypatch.setattr(os.path, "lexists", lambda path: False)
     with pytest.raises(FileExistsError):
-        probe.write("a.json", {})
+        write("a.json", {})
     assert not (tmp_path / "victim").exists()
 
 
 def test_the_mode_is_what_the_engine_gives_its_files(folder: Path) -> None:
     before = os.umask(0o027)
     try:
-        probe.write("a.json", dict[str, Any]())
+        write("a.json", dict[str, Any]())
     finally:
         os.umask(before)
     assert (folder / "a.json").stat().st_mode & 0o777 == 0o640

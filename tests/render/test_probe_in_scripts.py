@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -76,28 +77,56 @@ def test_the_probe_lies_beside_the_scripts_and_can_be_written_again(tmp_path: Pa
     out = rendered(tmp_path, "")
     for path, text in bundle_files().items():
         assert (out / "probe" / path).read_text() == text
-    (out / "probe" / "__pycache__").mkdir()
-    (out / "probe" / "__pycache__" / "configurator_probe.cpython-311.pyc").write_bytes(b"\0")
-    (out / "probe" / "configurator_probe.py").write_text("# CONFIGURATOR_PROBE_DIR, of long ago\n")
+    module = out / "probe" / "configurator_probe" / "hooks.py"
+    (module.parent / "__pycache__").mkdir()
+    (module.parent / "__pycache__" / "hooks.cpython-311.pyc").write_bytes(b"\0")
+    module.write_text("# Reports from inside SGLang, of long ago\n")
     rendered(tmp_path, "")
-    source = (out / "probe" / "configurator_probe.py").read_text()
-    assert source == bundle_files()["configurator_probe.py"]
+    assert module.read_text() == bundle_files()["configurator_probe/hooks.py"]
 
 
-def test_the_collector_of_another_version_is_ours(tmp_path: Path) -> None:
-    package = tmp_path / "out" / "probe" / "configurator_collector"
-    package.mkdir(parents=True)
-    for name in ("client.py", "of_another_version.py"):
-        (package / name).write_text("# Part of configurator's collector, of long ago\n")
+@pytest.mark.parametrize(
+    ("package", "module", "mark"),
+    [
+        ("configurator_collector", "client.py", "Part of configurator's collector"),
+        ("configurator_probe", "hooks.py", "Reports from inside SGLang"),
+    ],
+)
+def test_a_package_of_another_version_is_ours(
+    tmp_path: Path, package: str, module: str, mark: str
+) -> None:
+    folder = tmp_path / "out" / "probe" / package
+    folder.mkdir(parents=True)
+    for name in (module, "of_another_version.py"):
+        (folder / name).write_text(f"# {mark}, of long ago\n")
     rendered(tmp_path, "")
-    assert (package / "client.py").read_text() == bundle_files()["configurator_collector/client.py"]
+    assert (folder / module).read_text() == bundle_files()[f"{package}/{module}"]
 
 
-def test_a_link_to_a_folder_may_not_lie_on_the_search_path(tmp_path: Path) -> None:
+def test_the_probe_of_one_file_may_stay_beside_its_package(tmp_path: Path, free_port: int) -> None:
+    """Rendering removes nothing, and Python takes the package."""
+    extra = f"serving: {{port: {free_port}}}\n"
+    former = tmp_path / "out" / "probe" / "configurator_probe.py"
+    former.parent.mkdir(parents=True)
+    text = '"""Reports from inside SGLang what every rank was built as.\n"""\n'
+    former.write_text(text + "raise SystemExit('of old')\n")
+    out = rendered(tmp_path, extra)
+    assert former.read_text().startswith(text)
+    code, printed = run(out, tools(tmp_path, CONFIGURATOR_PREFLIGHT="only"))
+    assert code == 0, printed
+    assert "preflight plugins: configurator_probe is seen" in printed
+    words = [sys.executable, "-S", "-c", "import configurator_probe as p; print(p.__file__)"]
+    env = {"PYTHONPATH": str(former.parent)}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=60)
+    assert Path(done.stdout.strip()) == former.with_suffix("") / "__init__.py"
+
+
+@pytest.mark.parametrize("name", ["torch", "configurator_probe"])
+def test_a_link_to_a_folder_may_not_lie_on_the_search_path(tmp_path: Path, name: str) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "out" / "probe").mkdir(parents=True)
-    (tmp_path / "out" / "probe" / "torch").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ConfiguratorError, match=r"RND002.*probe/torch"):
+    (tmp_path / "out" / "probe" / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfiguratorError, match=rf"RND002.*probe/{name}"):
         rendered(tmp_path, "")
 
 
@@ -106,6 +135,7 @@ def test_a_link_to_a_folder_may_not_lie_on_the_search_path(tmp_path: Path) -> No
     [
         "torch.py", "configurator_probe.py", "sglang/__init__.py",
         "configurator_collector/client.py", "configurator_collector/torch.py",
+        "configurator_probe/hooks.py", "configurator_probe/torch.py",
     ],
 )  # fmt: skip
 def test_nobody_elses_file_may_lie_on_the_search_path(tmp_path: Path, name: str) -> None:
@@ -347,7 +377,7 @@ def test_an_interpreter_that_does_not_see_the_plugin(
 
 def test_a_folder_that_was_copied_without_the_probe(tmp_path: Path) -> None:
     out = rendered(tmp_path, "")
-    (out / "probe" / "configurator_probe.py").unlink()
+    (out / "probe" / "configurator_probe" / "__init__.py").unlink()
     code, printed = run(out, tools(tmp_path, CONFIGURATOR_PREFLIGHT="only"))
     assert code == 1
-    assert "probe/configurator_probe.py is missing; copy the whole folder again" in printed
+    assert "probe/configurator_probe/__init__.py is missing; copy the whole folder again" in printed

@@ -140,12 +140,14 @@ def test_plugins_can_be_found_as_distributions(tmp_path: Path) -> None:
     from importlib.metadata import distributions
 
     one = launcher(tmp_path)
-    for folder, module in ((one.sabotage, "configurator_sabotage"),
-                           (one.bundle, "configurator_probe")):  # fmt: skip
+    for folder, module, file in (
+        (one.sabotage, "configurator_sabotage", "configurator_sabotage.py"),
+        (one.bundle, "configurator_probe", "configurator_probe/__init__.py"),
+    ):
         (found,) = distributions(path=[str(folder)])
         (entry,) = found.entry_points.select(group="sglang.srt.plugins")
         assert (entry.name, entry.value) == (module, f"{module}:register")
-        assert (folder / f"{module}.py").is_file()
+        assert (folder / file).is_file()
 
 
 def test_the_megakernel_has_the_entry_point_that_the_contract_wants(tmp_path: Path) -> None:

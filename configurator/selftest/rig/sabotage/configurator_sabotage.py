@@ -192,15 +192,16 @@ def report_fails() -> None:
     """The probe cannot describe what it finds."""
     from importlib import import_module
 
-    probe: Any = import_module(PROBE)
-    build = probe.build
+    # Where the hooks of the probe look it up.
+    hooked: Any = import_module(f"{PROBE}.hooked")
+    build = hooked.build
 
     def fails(scheduler: Any, stage: str) -> Any:
         if here():
             raise RuntimeError("sabotage: nothing can be reported")
         return build(scheduler, stage)
 
-    probe.build = fails
+    hooked.build = fails
 
 
 def hooks_renamed() -> None:
@@ -210,7 +211,7 @@ def hooks_renamed() -> None:
     register = hook_registry.HookRegistry.register
 
     def renamed(target: str, function: Any, *arguments: Any, **options: Any) -> Any:
-        ours = getattr(function, "__module__", "") == PROBE
+        ours = getattr(function, "__module__", "").split(".")[0] == PROBE
         return register(f"{target}_renamed" if ours else target, function, *arguments, **options)
 
     hook_registry.HookRegistry.register = staticmethod(renamed)
