@@ -92,13 +92,11 @@ def collect_evidence(
     Raises:
         ConfiguratorError: a target, file or key that cannot be used.
     """
-    arguments = _from_profile(deployment)
+    arguments = _from_profile(deployment, SecretRef(env=api_key_env) if api_key_env else None)
     if level is not None:
         arguments["level"] = level
     if reference is not None:
         arguments["references"] = greedy_requests(reference)
-    if api_key_env is not None:
-        arguments["api_key"] = _secret(SecretRef(env=api_key_env))
     with tempfile.TemporaryDirectory(prefix="configurator-") as scratch:
         folder = out or Path(scratch) / "evidence"
         try:
@@ -118,10 +116,13 @@ def collect_evidence(
         return read_evidence(folder)
 
 
-def _from_profile(deployment: Deployment | None) -> dict[str, Any]:
-    """What the profile says of keys, level and workload."""
+def _from_profile(deployment: Deployment | None, key: SecretRef | None) -> dict[str, Any]:
+    """What the profile says of level and workload, and the key: a given one instead of its own.
+
+    The profile's own is not looked for then: in a container it has another name.
+    """
     if deployment is None:
-        return {}
+        return {} if key is None else {"api_key": _secret(key)}
     profile = deployment.profile
     sampling = profile.workload.sampling
     arguments: dict[str, Any] = {
@@ -134,8 +135,9 @@ def _from_profile(deployment: Deployment | None) -> dict[str, Any]:
             "top_k": sampling.top_k,
         },
     }
-    if profile.serving.api_key is not None:
-        arguments["api_key"] = _secret(profile.serving.api_key)
+    reference = key or profile.serving.api_key
+    if reference is not None:
+        arguments["api_key"] = _secret(reference)
     return arguments
 
 

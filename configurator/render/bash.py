@@ -13,6 +13,7 @@ from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.inengine.bundle import GROUP, MODULE, REQUIRED
 from configurator.render.common import (
     checkpoints_of,
+    local_address,
     probe_files,
     profile_file,
     requirements_of,
@@ -24,7 +25,6 @@ from configurator.render.launches import address_text, address_variable, address
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 
-_ANY_ADDRESS = ("0.0.0.0", "::", "")
 _BUNDLE = f"$HERE/{PROBE}"
 _ORIGINS = {REQUIRED: "evidence.require_report"}
 
@@ -113,9 +113,7 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
     profile = deployment.profile
     secrets = _secrets(process)
     hardware = deployment.hardware
-    listen = profile.router.host if process.role == "router" and profile.router else None
-    host = (listen or profile.serving.host).strip("[]")
-    local = "127.0.0.1" if host in _ANY_ADDRESS else host
+    local = local_address(deployment, process)
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
     checkpoints = checkpoints_of(deployment)
     return {

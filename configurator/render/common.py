@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from configurator import __version__
-from configurator.deployment import Deployment
+from configurator.deployment import Deployment, Process
 from configurator.inengine.bundle import MARKS, bundle_files
 from configurator.render.files import MARK, PROBE, RenderedFile, fingerprint
 from configurator.render.quoting import quote
@@ -15,6 +15,7 @@ from configurator.source import dump
 if TYPE_CHECKING:
     import jinja2
 
+_ANY_ADDRESS = ("0.0.0.0", "::", "")
 _OWNER = "configurator"
 # Stands in the metadata of the probe, of every version.
 
@@ -70,3 +71,17 @@ def requirements_of(deployment: Deployment) -> list[str]:
     """What the hosts must have where one replica spans several of them."""
     multi = deployment.hardware.multi_host
     return list(multi.requires) if deployment.hosts_per_replica > 1 and multi else []
+
+
+def local_address(deployment: Deployment, process: Process) -> str:
+    """Where a process that listens is reached from its own host."""
+    profile = deployment.profile
+    listen = profile.router.host if process.role == "router" and profile.router else None
+    host = (listen or profile.serving.host).strip("[]")
+    return "127.0.0.1" if host in _ANY_ADDRESS else host
+
+
+def url_of(deployment: Deployment, process: Process) -> str:
+    """The URL of a process that listens, from its own host."""
+    host = local_address(deployment, process)
+    return f"http://{f'[{host}]' if ':' in host else host}:{process.port}"

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from configurator import __version__
-from configurator.deployment import Deployment, HostPlaceholder
+from configurator.deployment import Deployment, HostPlaceholder, Process
 from configurator.errors import ConfiguratorError
-from configurator.render.common import checkpoints_of, heading, templates
-from configurator.render.files import MARK, PROBE, REPORTS, RenderedFile
+from configurator.inengine.bundle import DIRECTORY
+from configurator.render.common import checkpoints_of, heading, templates, url_of
+from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.launches import (
     EngineLaunch,
     Folders,
@@ -30,10 +31,14 @@ HOME = "/configurator"
 RUN = "/var/configurator"
 """What a start leaves, in the container."""
 STATE = f"{RUN}/state"
-"""`start` names the start of the engine; `proven` holds the same name once that is proven."""
+"""A folder a replica: `start` names the start of the engine, and `proven` holds the same name once
+that is proven; what waits for a replica waits for `cmp -s start proven` and for its port."""
 FOLDERS = Folders(probe=f"{HOME}/{PROBE}", reports=f"{RUN}/{REPORTS}")
 KEYS = "CONFIGURATOR_KEYS"
 LOG = "CONFIGURATOR_LOG"
+STATE_VARIABLE = "CONFIGURATOR_STATE"
+KEY = "CONFIGURATOR_KEY"
+EVIDENCE = "CONFIGURATOR_EVIDENCE"
 KEY_SHOWN = "<key>"
 """Stands where the entry script puts a key."""
 
@@ -83,11 +88,60 @@ def contained(
                 words.append(word)
         env = dict(launch.declared)
         env[LOG] = f"{RUN}/log/{launch.name}.log"
+        if leads(launch.process):
+            env[STATE_VARIABLE] = state_of(launch.process)
         if keys:
             places = (f"{place}=env:{key_variable(key)}" for place, key in keys.items())
             env[KEYS] = " ".join(places)
         command = ("bash", f"{HOME}/entry.sh", *words)
         yield Contained(launch, command, env, tuple(dict.fromkeys(keys.values())))
+
+
+def leads(process: Process) -> bool:
+    """Whether it answers for its replica: its start is what is proven."""
+    return process.role == "engine" and process.rank == 0
+
+
+def state_of(process: Process) -> str:
+    """The folder of the replica's state, in the container."""
+    return f"{STATE}/replica-{process.replica}"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What proves the starts of one replica, in a container beside it."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    key: Secret | None
+    """The key that the container must have in the variable `key_variable`."""
+
+
+def check_of(deployment: Deployment, launch: EngineLaunch) -> Check:
+    """The checker of the replica that this launch leads; it reaches it as a process beside it."""
+    process = launch.process
+    number = process.replica
+    words = ["--url", f"{number}={url_of(deployment, process)}"]
+    words += ["--log", f"{number}={RUN}/log/{launch.name}.log"]
+    env = {STATE_VARIABLE: state_of(process), EVIDENCE: f"{RUN}/evidence/replica-{number}"}
+    reports = dict(launch.env).get(DIRECTORY)
+    if reports is not None:
+        words += ["--reports", f"{number}={reports}"]
+        env[DIRECTORY] = reports
+    words += ["--wait", str(deployment.profile.startup.timeout_s)]
+    reference = deployment.profile.serving.api_key
+    keys = [secret for secret in secrets_of(deployment) if secret.reference == reference]
+    if keys:
+        env[KEY] = f"env:{key_variable(keys[0])}"
+    return Check(("bash", f"{HOME}/check.sh", *words), env, keys[0] if keys else None)
+
+
+def check_file(deployment: Deployment) -> RenderedFile:
+    """The script that every checker runs."""
+    text = templates().get_template("check.sh.j2").render(
+        heading=heading(deployment), report_required=deployment.profile.evidence.require_report
+    )  # fmt: skip
+    return RenderedFile("check.sh", text, executable=True)
 
 
 def key_variable(secret: Secret) -> str:
@@ -98,7 +152,7 @@ def key_variable(secret: Secret) -> str:
 def entry_file(deployment: Deployment) -> RenderedFile:
     """The script that every container and unit starts the engine with."""
     template = templates().get_template("entry.sh.j2")
-    text = template.render(mark=MARK, version=__version__, heading=heading(deployment))
+    text = template.render(heading=heading(deployment))
     return RenderedFile("entry.sh", text, executable=True)
 
 
