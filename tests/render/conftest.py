@@ -4,34 +4,7 @@ from __future__ import annotations
 
 import pytest
 import stand_in
-
-HOSTILE = [
-    "",
-    " ",
-    "two words",
-    "$(touch pwned)",
-    "`touch pwned`",
-    "${HOME}",
-    "it's",
-    'say "hi"',
-    "line\nbreak",
-    "tab\there",
-    "back\\slash\\n",
-    "-leading",
-    "--flag=value",
-    "*.yaml ?[a]",
-    "~/path",
-    "a;b|c&d>e<f",
-    "!history",
-    "#comment",
-    "{a,b}",
-    "caf\u00e9 \u4f60\u597d \u201cquotes\u201d",
-    "\x1b[31mred",
-    "=equals",
-    "%s %d",
-    '{"a": {"b": [1, 2]}}',
-    "trailing\n",
-]
+from render.generated import HOSTILE
 
 
 @pytest.fixture
