@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 
 _BUNDLE = f"$HERE/{PROBE}"
-_ORIGINS = {REQUIRED: "evidence.require_report"}
+ORIGINS = {REQUIRED: "evidence.require_report"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,20 @@ class Address:
 def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     """Scripts for every host and rank, the router, the profile they check, and what to run."""
     environment = templates()
-    shared = _shared(deployment)
+    shared = shared_context(deployment)
     files = []
     for process in deployment.processes:
         template = environment.get_template(f"{process.role}.sh.j2")
-        text = template.render(**shared, **_context(deployment, process))
+        text = template.render(**shared, **process_context(deployment, process))
         files.append(RenderedFile(script_name(process), text, executable=True))
     files.append(profile_file(deployment))
     told = [
-        (script_name(process), [address.variable for address in _addresses(process)])
+        (script_name(process), [address.variable for address in told_addresses(process)])
         for process in deployment.processes
     ]
     start = environment.get_template("START.md.j2").render(
         **shared,
+        notes=[],
         scripts=[(script_name(process), process) for process in deployment.processes],
         addresses=[(name, variables) for name, variables in told if variables],
     )
@@ -86,7 +87,8 @@ def script_name(process: Process) -> str:
     return f"replica{process.replica}-host{process.rank}.sh"
 
 
-def _shared(deployment: Deployment) -> dict[str, Any]:
+def shared_context(deployment: Deployment) -> dict[str, Any]:
+    """What the templates know of the deployment."""
     profile = deployment.profile
     return {
         "mark": MARK,
@@ -109,7 +111,8 @@ def _shared(deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
+def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
+    """What the template of a script knows of its process."""
     profile = deployment.profile
     secrets = _secrets(process)
     hardware = deployment.hardware
@@ -118,11 +121,14 @@ def _context(deployment: Deployment, process: Process) -> dict[str, Any]:
     checkpoints = checkpoints_of(deployment)
     return {
         "process": process,
-        "lines": list(_lines(deployment, process, secrets)),
+        "lines": list(lines(process, lambda word: _text(word, secrets))),
         "secrets": list(secrets.values()),
-        "addresses": list(_addresses(process)),
+        "addresses": list(told_addresses(process)),
         "env": list(_variables(deployment, process)),
         "checks": list(_checks(deployment, process, packages, checkpoints)),
+        "pid_known": True,
+        "for_python": "for python3",
+        "engine_remedy": "activate its environment",
         "engine_version": deployment.engine.version,
         "engine_released": deployment.engine.released,
         "product": hardware.product,
@@ -163,14 +169,15 @@ def _variables(deployment: Deployment, process: Process) -> Iterator[Line]:
     }
     for name, value in held.items():
         if name not in asked:
-            yield Line(_assigned(name, value), origins[name])
+            yield Line(assigned(name, value), origins[name])
     for name, value in asked.items():
-        added = _ORIGINS.get(name, "evidence.instrument")
+        added = ORIGINS.get(name, "evidence.instrument")
         origin = f"{origins[name]}, {added}" if name in held else added
         yield Line(_with_probe(name, value, held.get(name)), origin)
 
 
-def _assigned(name: str, value: str) -> str:
+def assigned(name: str, value: str) -> str:
+    """`NAME=VALUE` in quotes, so that it reads as one word."""
     word = quote(f"{name}={value}")
     return word if word.endswith("'") else f"'{word}'"
 
@@ -180,7 +187,7 @@ def _with_probe(name: str, value: str, held: str | None) -> str:
     if name == ALLOWED and held is None:
         return f'${{{name}:+"{name}=${name},{value}"}}'
     if name == ALLOWED:
-        return _assigned(name, joined(name, value, held) or held or "")
+        return assigned(name, joined(name, value, held) or held or "")
     if name == SEARCH and held is None:
         return f'"{name}={value}${{{name}:+:${name}}}"'
     return f'"{name}={value}:"{quote(held)}' if name == SEARCH and held else f'"{name}={value}"'
@@ -195,18 +202,15 @@ def _secrets(process: Process) -> dict[tuple[str | None, str | None], Secret]:
     return found
 
 
-def _addresses(process: Process) -> Iterator[Address]:
+def told_addresses(process: Process) -> Iterator[Address]:
     """Variables for the hosts that this process must know; none when all is on one host."""
     for word in addresses_of(process):
         yield Address(address_variable(word), f"host {word.host} of replica {word.replica}")
 
 
-def _lines(
-    deployment: Deployment,
-    process: Process,
-    secrets: dict[tuple[str | None, str | None], Secret],
-) -> Iterator[Line]:
-    words = [_text(word, secrets) for word in process.argv]
+def lines(process: Process, text: Callable[[Word], str]) -> Iterator[Line]:
+    """The words of a process, what belongs together on one line."""
+    words = [text(word) for word in process.argv]
     yield Line(" ".join(words[: len(LAUNCH)]), "")
     place = len(LAUNCH)
     for count, origin in process.groups:

@@ -14,7 +14,7 @@ from configurator import __version__
 from configurator.deployment import Deployment, HostPlaceholder, Process
 from configurator.errors import ConfiguratorError
 from configurator.inengine.bundle import DIRECTORY
-from configurator.render.common import checkpoints_of, heading, templates, url_of
+from configurator.render.common import checkpoints_of, heading, local_address, templates, url_of
 from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.launches import (
     EngineLaunch,
@@ -24,6 +24,7 @@ from configurator.render.launches import (
     launches,
     secrets_of,
 )
+from configurator.render.quoting import comment
 from configurator.schema.profile import SecretRef
 
 HOME = "/configurator"
@@ -39,6 +40,9 @@ LOG = "CONFIGURATOR_LOG"
 STATE_VARIABLE = "CONFIGURATOR_STATE"
 KEY = "CONFIGURATOR_KEY"
 EVIDENCE = "CONFIGURATOR_EVIDENCE"
+CHECK_S = 300
+"""Longest self-check that orchestrators wait for after a start."""
+IMEX_CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
 KEY_SHOWN = "<key>"
 """Stands where the entry script puts a key."""
 
@@ -105,6 +109,28 @@ def leads(process: Process) -> bool:
 def state_of(process: Process) -> str:
     """The folder of the replica's state, in the container."""
     return f"{STATE}/replica-{process.replica}"
+
+
+def health_of(deployment: Deployment, process: Process) -> str:
+    """What bash must find true in the container of a replica that is ready: proven, and listening.
+
+    Empty for the other ranks and the router, which nobody asks anything.
+    """
+    if not leads(process):
+        return ""
+    state = state_of(process)
+    address = f"/dev/tcp/{local_address(deployment, process)}/{process.port}"
+    return f"cmp -s {state}/start {state}/proven && exec 3<>{address}"
+
+
+def start_period_of(deployment: Deployment) -> int:
+    """Seconds in which a start need not be ready: to load, compile, capture and be proven."""
+    return deployment.profile.startup.timeout_s + CHECK_S
+
+
+def needs_gpus(deployment: Deployment) -> bool:
+    """Whether the engine runs on GPUs; of a machine that says nothing it is assumed."""
+    return deployment.hardware.arch != "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +220,17 @@ def needs_imex(deployment: Deployment) -> bool:
     """The GPUs of one replica share memory over hosts, for which a container needs a channel."""
     multi = deployment.hardware.multi_host
     return bool(multi and multi.imex and deployment.hosts_per_replica > 1)
+
+
+def container_notes(deployment: Deployment) -> Iterator[str]:
+    """What the host must have for the containers, in sentences."""
+    for mount in mounts_of(deployment):
+        how = "read" if mount.read_only else "written"
+        yield f"`{comment(mount.source)}` of the host is {how} as `{comment(mount.target)}`."
+    if deployment.profile.container.cache is None:
+        yield "Without `container.cache` every start compiles anew, for 8 to 20 minutes."
+    if deployment.hardware.unified_memory:
+        yield (
+            "Host and GPU share one memory, and a container's memory limit does not bound what the "
+            "driver allocates (sglang #35860): preflight asks for memory.min_available_gib instead."
+        )

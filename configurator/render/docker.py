@@ -1,0 +1,149 @@
+"""The docker target: the scripts of the bash target, with every process in a container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from configurator.deployment import Deployment, HostPlaceholder, Word
+from configurator.render.bash import (
+    ORIGINS,
+    Line,
+    Secret,
+    assigned,
+    lines,
+    process_context,
+    script_name,
+    shared_context,
+    told_addresses,
+)
+from configurator.render.common import probe_files, profile_file, templates
+from configurator.render.containers import (
+    HOME,
+    IMEX_CHANNEL,
+    KEY_SHOWN,
+    KEYS,
+    LOG,
+    RUN,
+    STATE_VARIABLE,
+    Contained,
+    contained,
+    container_notes,
+    devices_of,
+    entry_file,
+    health_of,
+    image_of,
+    key_variable,
+    mounts_of,
+    needs_gpus,
+    needs_imex,
+    start_period_of,
+)
+from configurator.render.files import RenderedFile
+from configurator.render.instrument import instrumented
+from configurator.render.launches import address_text, address_variable
+from configurator.render.quoting import comment, quote
+from configurator.schema.profile import SecretRef
+
+_TEMPLATES = {"engine": "docker.sh.j2", "router": "docker_router.sh.j2"}
+_OF_THE_ENTRY = (LOG, KEYS, STATE_VARIABLE)
+
+
+def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
+    """A script for every process, what its container is given, and what to run."""
+    environment = templates()
+    shared = {**shared_context(deployment), **_container_context(deployment)}
+    files = []
+    told = []
+    for one in contained(deployment, lambda word: f"${address_variable(word)}"):
+        process = one.launch.process
+        template = environment.get_template(_TEMPLATES[process.role])
+        text = template.render(**{**shared, **_context(deployment, one)})
+        files.append(RenderedFile(script_name(process), text, executable=True))
+        addresses = [address.variable for address in told_addresses(process)]
+        told.append((script_name(process), process, addresses))
+    files += [profile_file(deployment), entry_file(deployment)]
+    start = environment.get_template("START.md.j2").render(
+        **shared,
+        scripts=[(name, process) for name, process, _ in told],
+        addresses=[(name, variables) for name, _, variables in told if variables],
+        notes=list(_notes(deployment)),
+    )
+    files.append(RenderedFile("START.md", start))
+    return (*files, *(probe_files() if instrumented(deployment) else ()))
+
+
+def _container_context(deployment: Deployment) -> dict[str, Any]:
+    """What the containers of a deployment have in common."""
+    imex = [IMEX_CHANNEL] if needs_imex(deployment) else []
+    return {
+        "home": HOME,
+        "run": RUN,
+        "image": quote(image_of(deployment)),
+        "gpus": needs_gpus(deployment),
+        "devices": [*devices_of(deployment), *imex],
+        "mounts": mounts_of(deployment),
+        "shared_memory_gib": deployment.profile.container.shared_memory_gib,
+        "unified_memory": deployment.hardware.unified_memory,
+        "start_period_s": start_period_of(deployment),
+    }
+
+
+def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
+    """What a script knows of its process, with what a container has in other ways."""
+    process = one.launch.process
+    context = process_context(deployment, process)
+    health = health_of(deployment, process)
+    checks = context["checks"]
+    return {
+        **context,
+        "container": f"{deployment.name}-{one.launch.name}",
+        "lines": list(lines(process, _text)),
+        "secrets": [
+            Secret(key_variable(key), key.reference.file, key.reference.env) for key in one.keys
+        ],
+        "env": list(_variables(deployment, one)),
+        # The host keeps the log, so that it belongs to whoever runs the script.
+        "own_env": [
+            Line(assigned(name, one.env[name]), "")
+            for name in (KEYS, STATE_VARIABLE)
+            if name in one.env
+        ],
+        "checks": [checks[0], "docker", "image", "container", *checks[1:]],
+        "pid_known": False,
+        "key_prefix": "".join(f"{key_variable(k)}=${key_variable(k)} " for k in one.keys),
+        "for_python": "in $IMAGE",
+        "engine_remedy": "set container.image to an image that has it",
+        "health": f'bash -c "{health}"' if health else "",
+    }
+
+
+def _variables(deployment: Deployment, one: Contained) -> Iterator[Line]:
+    for name, value in one.env.items():
+        if name in _OF_THE_ENTRY:
+            continue
+        known = deployment.env.get(name)
+        held = name in dict(one.launch.process.env)
+        own = "this process" if held else ORIGINS.get(name, "evidence.instrument")
+        yield Line(assigned(name, value), comment(known.origin) if known else own)
+
+
+def _text(word: Word) -> str:
+    if isinstance(word, SecretRef):
+        return quote(KEY_SHOWN)
+    if isinstance(word, HostPlaceholder):
+        return f'"{address_text(word, f"${address_variable(word)}")}"'
+    return quote(word)
+
+
+def _notes(deployment: Deployment) -> Iterator[str]:
+    """What a reader must know of the containers."""
+    yield f"Every process runs in a container of the image `{image_of(deployment)}`."
+    yield "The host needs docker, and `configurator` for the self-check."
+    if needs_gpus(deployment):
+        yield "It also needs the NVIDIA Container Toolkit, for `docker run --gpus all`."
+    yield (
+        "The engine has the environment of its image and of the script, not that of your shell: "
+        "name in CONFIGURATOR_PASS what it shall have besides."
+    )
+    yield from container_notes(deployment)
