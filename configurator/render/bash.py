@@ -126,6 +126,8 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "addresses": list(told_addresses(process)),
         "env": list(_variables(deployment, process)),
         "checks": list(_checks(deployment, process, packages, checkpoints)),
+        "own_checks": "",
+        "ports": [process.port],
         "pid_known": True,
         "for_python": "for python3",
         "engine_remedy": "activate its environment",

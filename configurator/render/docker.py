@@ -110,6 +110,7 @@ def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
             if name in one.env
         ],
         "checks": [checks[0], "docker", "image", "container", *checks[1:]],
+        "own_checks": "docker_checks.sh.j2",
         "pid_known": False,
         "key_prefix": "".join(f"{key_variable(k)}=${key_variable(k)} " for k in one.keys),
         "for_python": "in $IMAGE",
