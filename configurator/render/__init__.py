@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 from configurator.deployment import Deployment
-from configurator.render import bash, docker
+from configurator.render import bash, compose, docker
 from configurator.render.drift import drift
 from configurator.render.files import RenderedFile, Target, fingerprint, write
 from configurator.render.launches import Folders, listing
 
-TARGETS: dict[str, Target] = {"bash": bash.render, "docker": docker.render}
+TARGETS: dict[str, Target] = {
+    "bash": bash.render,
+    "docker": docker.render,
+    "compose": compose.render,
+}
 """Every target by the name that `--target` takes."""
 
 

@@ -210,24 +210,24 @@ def told_addresses(process: Process) -> Iterator[Address]:
         yield Address(address_variable(word), f"host {word.host} of replica {word.replica}")
 
 
-def lines(process: Process, text: Callable[[Word], str]) -> Iterator[Line]:
+def lines(process: Process, text: Callable[[Word], str], between: str = " ") -> Iterator[Line]:
     """The words of a process, what belongs together on one line."""
-    words = [text(word) for word in process.argv]
-    yield Line(" ".join(words[: len(LAUNCH)]), "")
     place = len(LAUNCH)
+    argv = process.argv
+    yield Line(between.join(map(text, argv[:place])), "")
     for count, origin in process.groups:
-        own = origin == OWN
-        yield Line(" ".join(words[place : place + count]), origin if own else comment(origin))
+        words = between.join(map(text, argv[place : place + count]))
+        yield Line(words, origin if origin == OWN else comment(origin))
         place += count
     # A router has no groups: its words come from the resolver, so a leading dash starts one.
-    group: list[str] = []
-    for word in words[place:]:
-        if word.startswith("--") and group:
-            yield Line(" ".join(group), "this process")
+    group: list[Word] = []
+    for word in argv[place:]:
+        if isinstance(word, str) and word.startswith("--") and group:
+            yield Line(between.join(map(text, group)), OWN)
             group = []
         group.append(word)
     if group:
-        yield Line(" ".join(group), "this process")
+        yield Line(between.join(map(text, group)), OWN)
 
 
 def _text(word: Word, secrets: dict[tuple[str | None, str | None], Secret]) -> str:

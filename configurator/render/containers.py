@@ -70,14 +70,18 @@ class Contained:
 
 
 def contained(
-    deployment: Deployment, address: Callable[[HostPlaceholder], str]
+    deployment: Deployment,
+    address: Callable[[HostPlaceholder], str],
+    key_place: Callable[[Secret], str] | None = None,
 ) -> Iterator[Contained]:
     """Every launch of the deployment for a container.
 
     Args:
         deployment: what is launched.
         address: the name of another host where these containers run.
+        key_place: `env:NAME` or `file:PATH` of a key in the container; default: `key_variable`.
     """
+    found_at = key_place or _in_its_variable
     secrets = {(s.reference.file, s.reference.env): s for s in secrets_of(deployment)}
     for launch in launches(deployment, FOLDERS):
         words: list[str] = []
@@ -95,10 +99,14 @@ def contained(
         if leads(launch.process):
             env[STATE_VARIABLE] = state_of(launch.process)
         if keys:
-            places = (f"{place}=env:{key_variable(key)}" for place, key in keys.items())
+            places = (f"{place}={found_at(key)}" for place, key in keys.items())
             env[KEYS] = " ".join(places)
         command = ("bash", f"{HOME}/entry.sh", *words)
         yield Contained(launch, command, env, tuple(dict.fromkeys(keys.values())))
+
+
+def _in_its_variable(secret: Secret) -> str:
+    return f"env:{key_variable(secret)}"
 
 
 def leads(process: Process) -> bool:
@@ -143,7 +151,11 @@ class Check:
     """The key that the container must have in the variable `key_variable`."""
 
 
-def check_of(deployment: Deployment, launch: EngineLaunch) -> Check:
+def check_of(
+    deployment: Deployment,
+    launch: EngineLaunch,
+    key_place: Callable[[Secret], str] | None = None,
+) -> Check:
     """The checker of the replica that this launch leads; it reaches it as a process beside it."""
     process = launch.process
     number = process.replica
@@ -158,7 +170,7 @@ def check_of(deployment: Deployment, launch: EngineLaunch) -> Check:
     reference = deployment.profile.serving.api_key
     keys = [secret for secret in secrets_of(deployment) if secret.reference == reference]
     if keys:
-        env[KEY] = f"env:{key_variable(keys[0])}"
+        env[KEY] = (key_place or _in_its_variable)(keys[0])
     return Check(("bash", f"{HOME}/check.sh", *words), env, keys[0] if keys else None)
 
 

@@ -104,10 +104,11 @@ def _foreign(wanted: Iterable[tuple[Path, RenderedFile]]) -> Iterator[Path]:
 
 
 def _beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path) -> Iterator[Path]:
-    """Files in the folder of the probe: on the engine's search path they could shadow a module."""
+    """Files in a folder of the probe: on the engine's search path they could shadow a module."""
     ours = {path: file.mark for path, file in wanted}
-    if any(folder / PROBE in path.parents for path in ours):
-        for path in sorted((folder / PROBE).rglob("*")):
+    within = (parent for path in ours for parent in path.parents if folder in parent.parents)
+    for probe in sorted({parent for parent in within if parent.name == PROBE}):
+        for path in sorted(probe.rglob("*")):
             hidden = path.name.startswith(".") or "__pycache__" in path.parts
             # Behind a link to a folder lie modules too.
             is_folder = path.is_dir() and not path.is_symlink()

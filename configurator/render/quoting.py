@@ -39,6 +39,24 @@ def _escaped(character: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
+def yaml_string(value: str) -> str:
+    """`value` as a scalar of YAML in double quotes, which every reader takes for the same text."""
+    return '"' + "".join(_yaml_escaped(character) for character in value) + '"'
+
+
+def _yaml_escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    point = ord(character)
+    if character in _NAMED:
+        return _NAMED[character]
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
 def comment(text: str) -> str:
     """`text` safe behind a `#`: one line, no control characters."""
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))

@@ -1,0 +1,293 @@
+"""The compose target: one file for every host, with what proves the replicas beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from configurator.deployment import Deployment, HostPlaceholder, Process, Word
+from configurator.render.bash import (
+    ORIGINS,
+    Line,
+    lines,
+    process_context,
+    shared_context,
+    told_addresses,
+)
+from configurator.render.common import heading, probe_files, profile_file, templates
+from configurator.render.containers import (
+    HOME,
+    IMEX_CHANNEL,
+    KEY_SHOWN,
+    RUN,
+    Contained,
+    check_file,
+    check_of,
+    checker_of,
+    contained,
+    container_notes,
+    devices_of,
+    entry_file,
+    health_of,
+    image_of,
+    leads,
+    mounts_of,
+    needs_gpus,
+    needs_imex,
+    start_period_of,
+    state_of,
+)
+from configurator.render.files import RenderedFile
+from configurator.render.instrument import instrumented
+from configurator.render.launches import Secret, address_text, address_variable, secrets_of
+from configurator.render.quoting import comment, yaml_string
+from configurator.schema.profile import SecretRef
+
+_HELD = ("memory", "port")
+"""Checks that find what a running deployment itself holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """One service as the template writes it."""
+
+    name: str
+    role: str
+    image: str
+    script: str
+    lines: list[Line]
+    env: list[tuple[str, str, str]]
+    """Name, value, and who asked for it."""
+    keys: tuple[Secret, ...]
+    needs: list[tuple[str, str]]
+    """Another service, and the condition it must meet first."""
+    health: str = ""
+
+    @property
+    def key_names(self) -> list[str]:
+        """Variables that bring keys."""
+        return _key_names(self.keys)
+
+    @property
+    def key_files(self) -> list[str]:
+        """Secrets of compose that bring keys."""
+        return [key.name for key in self.keys if key.reference.file]
+
+
+def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
+    """A folder for every host that is whole by itself, or one for all; and what to run."""
+    launched = list(contained(deployment, address_variable, _key_place))
+    hosts = [
+        (number, [one for one in launched if one.launch.process.host == number])
+        for number in range(deployment.hosts)
+    ]
+    files: list[RenderedFile] = []
+    for number, here in hosts:
+        own = _host_files(deployment, number, here)
+        folder = _folder(deployment, number)
+        files += [replace(file, path=f"{folder}{file.path}") for file in own]
+    return (*files, _start_file(deployment, hosts))
+
+
+def _folder(deployment: Deployment, number: int) -> str:
+    return f"host{number}/" if deployment.hosts > 1 else ""
+
+
+def _host_files(
+    deployment: Deployment, number: int, here: list[Contained]
+) -> Iterator[RenderedFile]:
+    context = _host_context(deployment, number, here)
+    for name, executable in (("compose.yaml", False), ("preflight.sh", True)):
+        text = _templates().get_template(f"{name}.j2").render(**context)
+        yield RenderedFile(name, text, executable)
+    if context["key_names"]:
+        text = _templates().get_template("keys.env.j2").render(**context)
+        yield RenderedFile("keys.env.example", text)
+    yield entry_file(deployment)
+    yield check_file(deployment)
+    yield profile_file(deployment)
+    yield from probe_files() if instrumented(deployment) else ()
+
+
+def _templates() -> Any:
+    environment = templates()
+    environment.filters["compose"] = _literal
+    environment.filters["comment"] = comment
+    return environment
+
+
+def _literal(value: str) -> str:
+    """A value that compose leaves as it is: it would replace what begins with a dollar."""
+    return yaml_string(value.replace("$", "$$"))
+
+
+def _host_context(deployment: Deployment, number: int, here: list[Contained]) -> dict[str, Any]:
+    engines = [one for one in here if one.launch.process.role == "engine"]
+    first = process_context(deployment, engines[0].launch.process)
+    heads = [one.launch.process for one in engines if leads(one.launch.process)]
+    checks = [check for check in first["checks"] if check != "port" or heads]
+    if heads and "port" not in checks:
+        checks.append("port")
+    imex = [IMEX_CHANNEL] if needs_imex(deployment) else []
+    keys = dict.fromkeys(key for one in here for key in one.keys)
+    addresses = {a.variable: a for one in here for a in told_addresses(one.launch.process)}
+    return {
+        **shared_context(deployment),
+        **first,
+        "heading": heading(deployment),
+        "number": number,
+        "project": re.sub(r"[^a-z0-9_-]", "-", deployment.name.lower()),
+        "home": HOME,
+        "run": RUN,
+        "image": image_of(deployment),
+        "gpus": needs_gpus(deployment),
+        "gpus_needed": max((_gpus(deployment, one.launch.process) for one in engines), default=0),
+        "devices": [*devices_of(deployment), *imex],
+        "mounts": mounts_of(deployment),
+        "shared_memory_gib": deployment.profile.container.shared_memory_gib,
+        "unified_memory": deployment.hardware.unified_memory,
+        "start_period_s": start_period_of(deployment),
+        "addresses": list(addresses.values()),
+        "key_names": _key_names(keys),
+        "key_files": [(key.name, key.reference.file) for key in keys if key.reference.file],
+        "checks": checks,
+        "held": [check for check in checks if check in _HELD],
+        "ports": [process.port for process in heads],
+        "heads": [(state_of(process), process.port) for process in heads],
+        "for_python": "in this image",
+        "engine_remedy": "set container.image to an image that has it",
+        "preflight_env": engines[0].launch.declared,
+        "services": list(_services(deployment, here)),
+    }
+
+
+def _gpus(deployment: Deployment, process: Process) -> int:
+    return max(process.gpus, default=-1) + 1 or deployment.hardware.gpus_per_host
+
+
+def _services(deployment: Deployment, here: list[Contained]) -> Iterator[_Service]:
+    ready = [
+        (_service_name(one.launch.process), "service_healthy")
+        for one in here
+        if leads(one.launch.process)
+    ]
+    for one in here:
+        process = one.launch.process
+        needs = [("preflight", "service_completed_successfully")]
+        yield _Service(
+            name=_service_name(process),
+            role=process.role,
+            image=image_of(deployment),
+            script=one.command[1],
+            lines=list(lines(process, lambda word: _word(deployment, word), ", ")),
+            env=list(_variables(deployment, one)),
+            keys=one.keys,
+            needs=needs if process.role == "engine" else ready or needs,
+            health=health_of(deployment, process),
+        )
+        if leads(process):
+            yield _check_service(deployment, one)
+
+
+def _check_service(deployment: Deployment, one: Contained) -> _Service:
+    name = _service_name(one.launch.process)
+    check = check_of(deployment, one.launch, _key_place)
+    words = check.command[2:]
+    return _Service(
+        name=f"{name}-check",
+        role="check",
+        image=checker_of(deployment),
+        script=check.command[1],
+        lines=[
+            Line(f"{_literal(option)}, {_literal(value)}", "")
+            for option, value in zip(words[::2], words[1::2], strict=True)
+        ],
+        env=[(variable, value, "") for variable, value in check.env.items()],
+        keys=(check.key,) if check.key else (),
+        needs=[(name, "service_started")],
+    )
+
+
+def _service_name(process: Process) -> str:
+    """`replica0`; the other ranks of a replica are told apart by their host within it."""
+    if process.role == "router":
+        return "router"
+    return f"replica{process.replica}" + (f"-host{process.rank}" if process.rank else "")
+
+
+def _variables(deployment: Deployment, one: Contained) -> Iterator[tuple[str, str, str]]:
+    own = dict(one.launch.process.env)
+    for name, value in one.env.items():
+        known = deployment.env.get(name)
+        asked = ORIGINS.get(name, "evidence.instrument") if name in declared(one) else ""
+        origin = known.origin if known else "this process" if name in own else asked
+        yield name, value, comment(origin)
+
+
+def declared(one: Contained) -> dict[str, str]:
+    """The engine's variables, without those of the entry script."""
+    return dict(one.launch.declared)
+
+
+def _word(deployment: Deployment, word: Word) -> str:
+    if isinstance(word, SecretRef):
+        return f"{_literal(KEY_SHOWN)}"
+    if isinstance(word, HostPlaceholder):
+        what = f"host {word.host} of replica {word.replica}"
+        otherwise = ":-127.0.0.1" if deployment.hosts == 1 else f":?set it to the address of {what}"
+        return yaml_string(address_text(word, f"${{{address_variable(word)}{otherwise}}}"))
+    return _literal(word)
+
+
+def _key_place(secret: Secret) -> str:
+    """A variable keeps its name, which compose passes on; a file is a secret of compose."""
+    if secret.reference.env:
+        return f"env:{secret.reference.env}"
+    return f"file:/run/secrets/{secret.name}"
+
+
+def _key_names(keys: Any) -> list[str]:
+    return [key.reference.env for key in keys if key.reference.env]
+
+
+def _start_file(deployment: Deployment, hosts: list[tuple[int, list[Contained]]]) -> RenderedFile:
+    shared = shared_context(deployment)
+    folders = []
+    addresses = []
+    for number, here in hosts:
+        folder = _folder(deployment, number).rstrip("/")
+        names = [service.name for service in _services(deployment, here)]
+        folders.append((folder, number, ["preflight", *names]))
+        told = {a.variable for one in here for a in told_addresses(one.launch.process)}
+        addresses.append((folder, sorted(told)))
+    routers = [number for number, here in hosts for one in here if one.launch.name == "router"]
+    checks = [service for _, _, names in folders for service in names if service.endswith("-check")]
+    keys = secrets_of(deployment)
+    text = _templates().get_template("compose_start.md.j2").render(
+        **shared,
+        heading=heading(deployment),
+        folders=folders,
+        first_checks=checks if deployment.hosts == 1 else ["replicaN-check"],
+        router_waits=bool(routers) and deployment.hosts > 1,
+        router_host=routers[0] if routers else None,
+        addresses=[(folder, variables) for folder, variables in addresses if variables],
+        key_names=_key_names(keys),
+        key_files=[(key.name, key.reference.file) for key in keys if key.reference.file],
+        notes=list(_notes(deployment)),
+    )  # fmt: skip
+    return RenderedFile("START.md", text)
+
+
+def _notes(deployment: Deployment) -> Iterator[str]:
+    checker = checker_of(deployment)
+    yield f"The engines run in `{image_of(deployment)}`."
+    yield f"The checks run in `{checker}`, an image with bash, coreutils and serving-configurator."
+    if needs_gpus(deployment):
+        yield "The host needs the NVIDIA Container Toolkit, for GPUs in containers."
+    yield (
+        "What belongs to one host alone, for instance SGLANG_HOST_IP, goes into a "
+        "compose.override.yaml beside compose.yaml, as `environment` of the engine."
+    )
+    yield from container_notes(deployment)
