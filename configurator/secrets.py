@@ -11,7 +11,7 @@ from configurator.launch import Launch
 
 _PLAIN = re.compile(r"(?i)[-+]?[\d.]*|true|false|yes|no|on|off|none|null|auto|empty")
 _VARIABLE = re.compile(r"\$\{?\w+\}?|\$\(\w+\)")
-_STAND_IN = re.compile(r"(?i).*(placeholder|changeme|example|your[-_ ]).*")
+_STAND_IN = re.compile(r"(?i).*(placeholder|changeme|example|your[-_ ]).*|<[\w -]+>")
 _WORDS = frozenset(
     ("KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
      "CREDENTIALS")

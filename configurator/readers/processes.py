@@ -14,7 +14,7 @@ from configurator.readers.options import Words, options, split_options
 from configurator.readers.pieces import Places
 from configurator.readers.reading import Invocations
 from configurator.readers.splitting import split_words
-from configurator.readers.wrappers import program_name, unwrap
+from configurator.readers.wrappers import ENTRY, program_name, unwrap
 from configurator.words import Command, Invocation, Setting, Span, Word, joined
 
 _LIMIT = 10
@@ -243,7 +243,8 @@ def _shell(invocation: Invocation, around: _Around) -> Result:
         words = words[1:]
     found, rest = split_options(words, _SHELL_OPTIONS)
     if not rest or "-c" not in [name for name, _ in found]:
-        return _NOTHING
+        started = bool(rest) and program_name(rest[0]) == ENTRY
+        return _commands(replace(invocation, words=rest), around) if started else _NOTHING
     if around.depth >= _LIMIT:
         message = f"more than {_LIMIT} scripts in scripts"
         return (), (Problem("LNT003", message, "start the engine directly", rest[0].position),)

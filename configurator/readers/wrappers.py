@@ -54,7 +54,10 @@ _UV = (
 )
 _CONDA = "-n --name -p --prefix --cwd -r --root-prefix"
 
+ENTRY = "entry.sh"
+"""The script of ours that containers and units start the engine with."""
 _WRAPPERS: Mapping[str, Wrapper] = {
+    ENTRY: Wrapper(),
     "exec": Wrapper(options("-a")),
     "command": Wrapper(),
     "nohup": Wrapper(),

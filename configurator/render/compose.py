@@ -99,8 +99,12 @@ def _host_files(
     deployment: Deployment, number: int, here: list[Contained]
 ) -> Iterator[RenderedFile]:
     context = _host_context(deployment, number, here)
-    for name, executable in (("compose.yaml", False), ("preflight.sh", True)):
-        text = _templates().get_template(f"{name}.j2").render(**context)
+    written = [
+        ("compose.yaml", "compose.yaml.j2", False),
+        ("preflight.sh", "compose_preflight.sh.j2", True),
+    ]
+    for name, template, executable in written:
+        text = _templates().get_template(template).render(**context)
         yield RenderedFile(name, text, executable)
     if context["key_names"]:
         text = _templates().get_template("keys.env.j2").render(**context)

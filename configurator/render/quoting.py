@@ -40,7 +40,15 @@ def _escaped(character: str) -> str:
 
 
 def yaml_string(value: str) -> str:
-    """`value` as a scalar of YAML in double quotes, which every reader takes for the same text."""
+    """`value` as a scalar of YAML in double quotes, which every reader takes for the same text.
+
+    Raises:
+        ConfiguratorError: RND001, a NUL, or half of a surrogate pair, which is no text.
+    """
+    if re.search("[\0\ud800-\udfff]", value):
+        raise ConfiguratorError.single(
+            "RND001", f"{value!r} contains a character that cannot be passed", "remove it"
+        )
     return '"' + "".join(_yaml_escaped(character) for character in value) + '"'
 
 

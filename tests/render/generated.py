@@ -85,7 +85,9 @@ PATHS = [
     "/models/key=value%n",
     "organisation/repository",
 ]
-FILES = ["/etc/keys/plain", "/etc/keys/it's $HOME", '/etc/keys/"a", b', "/etc/keys/\u4f60 x"]
+FILES = ["plain", "it's $HOME", '"a", b', "\u4f60 x"]
+KEY = 'k-$HOME-`id`-"it\'s"'
+"""What every key is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +116,21 @@ def started(
 
 
 def generated(folder: Path, count: int = 100, seed: int = 1) -> Iterator[Deployment]:
-    """`count` deployments, the same for the same seed; their profiles are written to `folder`."""
+    """`count` deployments, the same for the same seed and folder.
+
+    Their profiles and the files of their keys are written to the folder.
+    """
+    for name in FILES:
+        (folder / name).write_text(f"{KEY}\n")
     for number in range(count):
         path = folder / f"generated-{number}.yaml"
         # Another count must not change the deployments before.
-        data = profile_data(random.Random(f"{seed}-{number}"), number)
+        data = profile_data(random.Random(f"{seed}-{number}"), number, folder)
         path.write_text(json.dumps(data, indent=1))
         yield resolve(*LIBRARY.profile(str(path)), LIBRARY)
 
 
-def profile_data(choose: random.Random, number: int) -> dict[str, Any]:
+def profile_data(choose: random.Random, number: int, folder: Path) -> dict[str, Any]:
     """A profile as data; JSON is YAML."""
     machine = choose.choice(list(MACHINES))
     replicas, tensor, pipeline = choose.choice(MACHINES[machine])
@@ -135,7 +142,7 @@ def profile_data(choose: random.Random, number: int) -> dict[str, Any]:
     serving["served_model_name"] = choose.choice([value for value in VALUES if value])
     for name in ("api_key", "admin_api_key"):
         if choose.random() < 0.5:
-            serving[name] = _secret(choose, name)
+            serving[name] = _secret(choose, name, folder)
     data: dict[str, Any] = {
         "apiVersion": "configurator/v1",
         "kind": "Deployment",
@@ -157,7 +164,7 @@ def profile_data(choose: random.Random, number: int) -> dict[str, Any]:
     if choose.random() < 0.3:
         data["memory"] = {"min_available_gib": 1}
     if choose.random() < 0.5:
-        data["container"] = {"cache": choose.choice(FILES), "shared_memory_gib": 7}
+        data["container"] = {"cache": f"/var/cache/{choose.choice(FILES)}", "shared_memory_gib": 7}
     if replicas > 1 and choose.random() < 0.7:
         data["router"] = {"host": choose.choice(["127.0.0.1", "0.0.0.0"])}
     return data
@@ -166,7 +173,7 @@ def profile_data(choose: random.Random, number: int) -> dict[str, Any]:
 _DEVIATION = ("published", "here", "reason")
 
 
-def _secret(choose: random.Random, name: str) -> dict[str, str]:
+def _secret(choose: random.Random, name: str, folder: Path) -> dict[str, str]:
     if choose.random() < 0.5:
         return {"env": choose.choice(["THE_KEY", name.upper()])}
-    return {"file": choose.choice(FILES)}
+    return {"file": f"{folder}/{choose.choice(FILES)}"}
