@@ -126,6 +126,23 @@ def _write(deployment: Deployment, files: tuple[RenderedFile, ...], out: Path | 
     assert out is not None
     for path in write(files, out):
         click.echo(path)
+    _warn_of_a_tag(deployment, files)
     if deployment.profile.status == "unverified":
         click.echo("unverified: nobody has yet run this composition as a whole", err=True)
     return 0
+
+
+def _warn_of_a_tag(deployment: Deployment, files: tuple[RenderedFile, ...]) -> None:
+    """ENG111 speaks of images that a profile chooses; here one is written into files to start."""
+    from configurator.render.containers import engine_image, has_digest
+
+    image = engine_image(deployment)
+    if image is None or has_digest(image):
+        return
+    # The profile is beside every launch, also where no container starts.
+    if any(image in file.text for file in files if not file.path.endswith("profile.yaml")):
+        click.echo(
+            f"ENG111: the image {image} has no digest, so what it names can change between two "
+            "starts; set container.image to NAME@sha256:DIGEST",
+            err=True,
+        )

@@ -7,6 +7,7 @@ configurator, shares `RUN` with the engine, collects over HTTP and judges.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -200,7 +201,7 @@ def image_of(deployment: Deployment) -> str:
     Raises:
         ConfiguratorError: RND004, no image is known.
     """
-    image = deployment.profile.container.image or deployment.engine.image
+    image = engine_image(deployment)
     if image is None:
         raise ConfiguratorError.single(
             "RND004", f"no container image is known for engine build {deployment.engine.name}",
@@ -208,6 +209,16 @@ def image_of(deployment: Deployment) -> str:
             deployment.locate(("engine",)),
         )  # fmt: skip
     return image
+
+
+def engine_image(deployment: Deployment) -> str | None:
+    """The engine's image where one is known: the profile's, else the build's."""
+    return deployment.profile.container.image or deployment.engine.image
+
+
+def has_digest(image: str) -> bool:
+    """Whether the image is the same at every start."""
+    return re.search(r"@sha256:[0-9a-f]{64}\Z", image) is not None
 
 
 def checker_of(deployment: Deployment) -> str:
