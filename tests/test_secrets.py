@@ -32,7 +32,8 @@ def test_secrets(name: str, value: str) -> None:
     ("name", "value"),
     [
         ("api-key", "${API_KEY}"), ("api-key", "$KEY"), ("api-key", ""), ("api-key", "EMPTY"),
-        ("api-key", "sk-placeholder"), ("SGLANG_SIMULATE_ACC_TOKEN_MODE", "real-draft-token"),
+        ("api-key", "sk-placeholder"), ("api-key", "<key>"), ("api-key", "<your key>"),
+        ("SGLANG_SIMULATE_ACC_TOKEN_MODE", "real-draft-token"),
         ("SGLANG_MAX_KEY", "12"), ("tokenizer-path", "/m"), ("dist-init-addr", "10.0.0.1:5000"),
         ("host", "0.0.0.0"), ("UCX_TLS", "rc,cuda_ipc"), ("model-path", "s3://bucket/m"),
     ],

@@ -280,6 +280,8 @@ def _start_file(deployment: Deployment, hosts: list[tuple[int, list[Contained]]]
         key_names=_key_names(keys),
         key_files=[(key.name, key.reference.file) for key in keys if key.reference.file],
         notes=list(_notes(deployment)),
+        checker=checker_of(deployment),
+        build_checker=deployment.profile.container.checker is None,
     )  # fmt: skip
     return RenderedFile("START.md", text)
 

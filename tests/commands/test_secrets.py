@@ -64,3 +64,19 @@ def test_values_no_launch_could_use(
     out = " ".join(capsys.readouterr().out.split())
     assert fact in out
     assert f"{path}:5:" in out
+
+
+def test_a_key_by_another_name_is_taken_instead_of_the_profiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a container the variable or file that the profile names need not exist."""
+    monkeypatch.delenv("LING_API_KEY", raising=False)
+    command = ["check", "ling-3.0-flash-spark", "--url", "http://127.0.0.1:9"]
+    assert run(command) == 2
+    assert "variable LING_API_KEY" in capsys.readouterr().err
+    monkeypatch.setenv("ANOTHER", "swordfish-123")
+    assert run([*command, "--api-key-env", "ANOTHER"]) == 1
+    captured = capsys.readouterr()
+    assert "swordfish" not in captured.out + captured.err
+    assert run([*command, "--api-key-env", "NOT_SET"]) == 2
+    assert "variable NOT_SET" in capsys.readouterr().err

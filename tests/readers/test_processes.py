@@ -78,6 +78,8 @@ def read(line: str, given: Mapping[str, str] | None = None, **env: str) -> Resul
         "tmux new-session -d -s llm",
         "env -C /tmp",
         "nohup setsid nice numactl -N 0",
+        "bash /configurator/entry.sh",
+        "/configurator/entry.sh",
     ],
 )
 def test_wrappers_are_stepped_over_with_their_options(wrapper: str) -> None:

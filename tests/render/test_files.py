@@ -42,6 +42,14 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         write([RenderedFile("a", MADE)], tmp_path / "file" / "below")
 
 
+def test_a_probe_in_any_folder_stands_alone(tmp_path: Path) -> None:
+    file = RenderedFile("host0/probe/ours.py", MADE)
+    write([file], tmp_path)
+    (tmp_path / "host0" / "probe" / "torch.py").write_text("")
+    with pytest.raises(ConfiguratorError, match=r"RND002.*host0/probe/torch\.py"):
+        write([file], tmp_path)
+
+
 def test_the_fingerprint_follows_what_is_launched(tmp_path: Path) -> None:
     library = Library()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+import yaml
 
 from configurator.errors import ConfiguratorError
-from configurator.render.quoting import comment, quote
+from configurator.render.quoting import comment, quote, yaml_string
 
 
 def test_bash_reads_back_the_same_bytes(hostile: list[str]) -> None:
@@ -26,6 +27,17 @@ def test_plain_words_stay_plain() -> None:
 def test_a_nul_is_refused() -> None:
     with pytest.raises(ConfiguratorError, match="RND001"):
         quote("a\0b")
+
+
+def test_yaml_reads_back_the_same(hostile: list[str]) -> None:
+    values = [*hostile, "\x85\u2028\ufeff\xa0", "\U0001f600\U000e0001", "\x7f", "\r\n"]
+    assert yaml.safe_load("\n".join(f"- {yaml_string(value)}" for value in values)) == values
+
+
+@pytest.mark.parametrize("value", ["a\0b", "\ud800"])
+def test_what_is_no_text_is_refused(value: str) -> None:
+    with pytest.raises(ConfiguratorError, match="RND001"):
+        yaml_string(value)
 
 
 def test_comments_are_one_line() -> None:
