@@ -22,6 +22,8 @@ _OPERATOR = re.compile(r":[-=+?]|[-=+?]|%%?|##?|//|/#|/%|/|\^\^?|,,?|@[A-Za-z]|:
 _ESCAPE = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
 )
+_BYTES = re.compile(r"(?:\\(?:x[89a-fA-F][0-9a-fA-F]|[23][0-7]{2}))+")
+"""What is not ASCII, written byte by byte, as our own scripts have it."""
 _ESCAPED = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r",
     "t": "\t", "v": "\v",
@@ -167,7 +169,10 @@ class Lexer:
         self._add(self.at, "", quoted=True)
         while self.at < stop:
             escape = _ESCAPE.match(self.text, self.at, stop)
-            if escape:
+            several = _BYTES.match(self.text, self.at, stop)
+            if several:
+                self._add(several.end(), _characters(several[0]), quoted=True)
+            elif escape:
                 self._add(escape.end(), _decoded(escape[1]), quoted=True)
             else:
                 following = self.text.find("\\", self.at + 1, stop)
@@ -212,6 +217,16 @@ class Lexer:
         self.tokens.append(Token(kind, self.at, end, self.text[self.at : end], quoted))
         self.at = end
         return True
+
+
+def _characters(escapes: str) -> str:
+    """Bytes as the characters that they make; one by one where they make none."""
+    codes = escapes.split("\\")[1:]
+    raw = bytes(int(one[1:], 16) if one[0] == "x" else int(one, 8) for one in codes)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
 
 
 def _decoded(escape: str) -> str:
