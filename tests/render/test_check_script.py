@@ -180,6 +180,7 @@ def test_other_modes_let_it_through_and_say_so(
     with checker(tmp_path, code=1, CONFIGURATOR_CHECK=mode) as found:
         until(lambda: found.read("proven") == "a\n")
         assert found.checks() == checks
+        time.sleep(0.3)  # it says so after it has done so
         found.process.terminate()
         printed, _ = found.process.communicate(timeout=20)
     assert said in printed

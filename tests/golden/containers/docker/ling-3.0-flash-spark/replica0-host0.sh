@@ -101,7 +101,7 @@ check_image() {
     say "preflight image: pulling $IMAGE"
     docker pull --quiet -- "$IMAGE" >/dev/null || die "the image $IMAGE cannot be pulled; load it, or change container.image"
   fi
-  engine true || die "docker cannot run bash in $IMAGE, see above"
+  engine bash -c : || die "docker cannot run bash in $IMAGE, see above"
   say "preflight image: $IMAGE"
 }
 
