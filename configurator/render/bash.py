@@ -128,7 +128,7 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "checks": list(_checks(deployment, process, packages, checkpoints)),
         "own_checks": "",
         "ports": [process.port],
-        "pid_known": True,
+        "leader": "$ENGINE_PID",
         "for_python": "for python3",
         "engine_remedy": "activate its environment",
         "engine_version": deployment.engine.version,

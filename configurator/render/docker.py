@@ -111,7 +111,7 @@ def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
         ],
         "checks": [checks[0], "docker", "image", "container", *checks[1:]],
         "own_checks": "docker_checks.sh.j2",
-        "pid_known": False,
+        "leader": "$(leader)",
         "key_prefix": "".join(f"{key_variable(k)}=${key_variable(k)} " for k in one.keys),
         "for_python": "in $IMAGE",
         "engine_remedy": "set container.image to an image that has it",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from render.generated import KEY
+from render.test_listener_in_scripts import another_server
 from stand_in import LIBRARY, alive, launch, seen, wait_for
 from stand_in_docker import boxes, with_docker
 
@@ -60,6 +61,9 @@ def test_a_good_launch_is_checked_proven_and_ends_as_the_engine(
     assert checked[:4] == [
         "check", str(out / "profile.yaml"), "--url", f"0=http://127.0.0.1:{free_port}",
     ]  # fmt: skip
+    # The container's own process, not the client of docker.
+    assert checked[checked.index("--pid") + 1] == f"0={seen(tmp_path)['pid']}"
+    assert "cannot be told" not in printed
     assert checked[checked.index("--reports") + 1] == f"0={out}/run/reports/replica-0"
     assert boxes(tmp_path) == []
 
@@ -109,6 +113,17 @@ def test_a_refutation_stops_the_container(tmp_path: Path, free_port: int) -> Non
     assert not alive(int(str(seen(tmp_path)["pid"])))
     assert boxes(tmp_path) == []
     assert not (out / "run" / "state" / "replica-0" / "proven").exists()
+
+
+def test_another_server_on_the_port_is_not_this_engine(tmp_path: Path, free_port: int) -> None:
+    out = rendered(tmp_path, f"serving: {{port: {free_port}}}\n")
+    with another_server(free_port):
+        env = with_docker(tmp_path, STUB_MODE="hang", CONFIGURATOR_SKIP="port")
+        code, printed = run(out, env)
+    assert code == 1
+    assert f"listens on port {free_port}, not this engine" in printed
+    assert not (tmp_path / "checked.json").exists()
+    assert boxes(tmp_path) == []
 
 
 def test_an_engine_that_dies_shows_its_last_lines(tmp_path: Path, free_port: int) -> None:

@@ -268,6 +268,9 @@ launch() {
   fi
 }
 
+# The container's first process, as this host counts; the engine comes of it.
+leader() { docker inspect --format '{{.State.Pid}}' "$(<"$CONTAINER_ID")" 2>/dev/null || echo "$ENGINE_PID"; }
+
 # By its own id, never by name: whatever else has that name is not ours. Until docker has made the
 # container, and once it is gone, there is only the client to signal.
 # shellcheck disable=SC2329  # called by stop_engine
@@ -311,6 +314,59 @@ answers() {
   python3 -c 'import sys, urllib.request as r; r.build_opener(r.ProxyHandler({})).open(sys.argv[1], timeout=5)' "$1" 2>/dev/null
 }
 
+# The engine's processes that live: its session, and whoever descends from it.
+family() {
+  { cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v leader="$(leader)" '
+    { pid = $1 }
+    sub(/^.*\) /, "") && $1 !~ /[ZX]/ { parent[pid] = $2; session[pid] = $4 }
+    END {
+      for (pid in parent) {
+        at = pid
+        for (steps = 0; steps < 99 && at in parent && at != leader && session[at] != leader; steps++) at = parent[at]
+        if (at in parent && (at == leader || session[at] == leader)) print pid
+      }
+    }'
+}
+
+# Whether a process has one of these open.
+holds() { grep -qxF -- "$2" <<<"$(readlink -- "/proc/$1/fd/"* 2>/dev/null || true)"; }
+
+# Who listens on the port. 0: the engine; 1: another, who is printed; 2: /proc does not tell.
+listener() {
+  local sockets pid pids blind=
+  sockets=$({ cat /proc/net/tcp /proc/net/tcp6 2>/dev/null || true; } |
+    awk -v port="$(printf ':%04X' 30000)" \
+      '$4 == "0A" && substr($2, length($2) - 4) == port { print "socket:[" $10 "]" }')
+  pids=$(family)
+  [[ -n $sockets && -n $pids ]] || return 2
+  for pid in $pids; do
+    if holds "$pid" "$sockets"; then
+      return 0
+    fi
+    [[ -r /proc/$pid/fd && /proc/$pid/ns/net -ef /proc/self/ns/net ]] || blind+=$pid$'\n'
+  done
+  # Who has ended meanwhile hides nothing.
+  if [[ -n $blind ]] && grep -qxF -- "${blind%$'\n'}" <<<"$(family)"; then
+    return 2
+  fi
+  for pid in /proc/[0-9]*; do
+    if holds "${pid#/proc/}" "$sockets"; then
+      echo "process ${pid#/proc/} ($(tr -cd '[:print:]' <"$pid/comm"))"
+      return 1
+    fi
+  done
+  echo "a process of another user"
+  return 1
+}
+
+# Another start may take the port while this engine loads; all that it says is of another launch.
+demand_listener() {
+  local who code=0
+  who=$(listener) || code=$?
+  ((code != 1)) || die "$who listens on port 30000, not this engine; see $LOG"
+  ((code == 0)) || say "whether it is this engine that answers on $URL cannot be told here" >&2
+}
+
 wait_ready() {
   local start=$SECONDS shown=0 waited
   until answers "$URL/health"; do
@@ -333,6 +389,7 @@ wait_ready() {
     sleep 1
   done
   kill -0 "$ENGINE_PID" 2>/dev/null || die "something else answers on $URL: the engine is gone; see $LOG"
+  demand_listener
   say "ready after $((SECONDS - start)) s"
 }
 
@@ -367,7 +424,8 @@ self_check() {
   [[ -z $missing ]] || say "self-check: no report from inside the engine in $REPORTS: $missing" >&2
   evidence=$LOG_DIR/evidence-$(date +%Y%m%dT%H%M%S)-$$
   "${command[@]}" check "$HERE/profile.yaml" --url "0=$URL" --log "0=$LOG" \
-    --reports "0=$REPORTS" --out "$evidence" || code=$?
+    --pid "0=$(leader)" --reports "0=$REPORTS" --out "$evidence" || code=$?
+  demand_listener
   case $code in
     0) say "self-check: good; evidence in $evidence" ;;
     1) say "self-check: a required mechanism is not in effect, see above; evidence in $evidence" >&2 ;;
