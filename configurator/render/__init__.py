@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from configurator.deployment import Deployment
-from configurator.render import bash, compose, docker
+from configurator.render import bash, compose, docker, slurm, systemd
 from configurator.render.drift import drift
 from configurator.render.files import RenderedFile, Target, fingerprint, write
 from configurator.render.launches import Folders, listing
@@ -14,6 +14,8 @@ TARGETS: dict[str, Target] = {
     "bash": bash.render,
     "docker": docker.render,
     "compose": compose.render,
+    "systemd": systemd.render,
+    "slurm": slurm.render,
 }
 """Every target by the name that `--target` takes."""
 

@@ -129,6 +129,7 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "own_checks": "",
         "ports": [process.port],
         "leader": "$ENGINE_PID",
+        "serving_key": "",
         "for_python": "for python3",
         "engine_remedy": "activate its environment",
         "engine_version": deployment.engine.version,
