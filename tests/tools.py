@@ -20,3 +20,12 @@ def need(program: str) -> str:
     if os.environ.get("CONFIGURATOR_REQUIRE_TOOLS") == "1":
         pytest.fail(f"{program} is not installed, and CONFIGURATOR_REQUIRE_TOOLS is 1")
     pytest.skip(f"{program} is not installed")
+
+
+def need_root(what: str) -> None:
+    """Daemons and namespaces are made by root; another user's test is skipped, or fails."""
+    if os.geteuid() == 0:
+        return
+    if os.environ.get("CONFIGURATOR_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"{what} need root, and CONFIGURATOR_REQUIRE_TOOLS is 1")
+    pytest.skip(f"{what} need root")

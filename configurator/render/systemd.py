@@ -21,7 +21,7 @@ from configurator.render.bash import (
     told_addresses,
 )
 from configurator.render.common import heading, probe_files, profile_file, templates
-from configurator.render.containers import KEY_SHOWN, KEYS, LOG, STATE_VARIABLE, entry_file, leads
+from configurator.render.containers import KEY_SHOWN, LOG, STATE_VARIABLE, entry_file, leads
 from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.instrument import instrumented
 from configurator.render.launches import (

@@ -28,7 +28,9 @@ if sys.argv[1:2] == ["-c"]:
     if "entry_points" in sys.argv[2]:
         sys.exit(0)
     os.execv(os.environ["REAL_PYTHON"], [os.environ["REAL_PYTHON"], *sys.argv[1:]])
-threading.Timer(150, lambda: os._exit(9)).start()  # whatever becomes of the test
+limit = threading.Timer(150, lambda: os._exit(9))  # whatever becomes of the test
+limit.daemon = True
+limit.start()
 words = sys.argv[1:]
 def said(name, default=None):
     return words[words.index(name) + 1] if name in words else default
@@ -48,7 +50,9 @@ if env.get("STUB_DIES") == str(rank):
     print("RuntimeError: rank died", flush=True); sys.exit(7)
 if ranks > 1:
     host, _, number = said("--dist-init-addr").rpartition(":")
-    address = (host, int(number))
+    # Nodes of a test's cluster have names that nobody resolves.
+    names = dict(one.split("=") for one in env.get("STUB_HOSTS", "").split(",") if one)
+    address = (names.get(host, host), int(number))
     if rank == 0:
         listening = socket.create_server(address, backlog=ranks)
         kept = []
@@ -84,8 +88,9 @@ def typed(text):
 given = {"launch_command": shlex.join(["python3", *words]), "api_key": None}
 for at, word in enumerate(words):
     if word.startswith("--"):
-        value = words[at + 1] if words[at + 1:at + 2] and not words[at + 1].startswith("--") else "true"
-        given[word[2:].replace("-", "_")] = typed(value)
+        after = words[at + 1:at + 2]
+        value = typed(after[0]) if after and not after[0].startswith("--") else True
+        given[word[2:].replace("-", "_")] = value
 given.pop("api_key")
 if given.get("speculative_algorithm") == "NEXTN":
     given["speculative_algorithm"] = "EAGLE"
