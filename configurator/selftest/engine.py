@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -194,6 +194,8 @@ class Server:
     process: subprocess.Popen[bytes]
     start: Start
     mark: str
+    others: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """The other nodes, where there are several."""
     began: float = field(default_factory=time.monotonic)
     views: int = 0
 
@@ -243,23 +245,29 @@ class Server:
 
     def stop(self) -> None:
         """End every process of the server; those that left its group are found by their mark."""
-        _signal(self.process.pid, signal.SIGTERM)
+        everything = (self.process, *self.others)
+        for process in everything:
+            _signal(process.pid, signal.SIGTERM)
         deadline = time.monotonic() + _GRACE_S
         while time.monotonic() < deadline and _marked(self.mark):
-            self.process.poll()
+            for process in everything:
+                process.poll()
             time.sleep(0.1)
-        _signal(self.process.pid, signal.SIGKILL)
+        for process in everything:
+            _signal(process.pid, signal.SIGKILL)
         for _ in range(50):
             left = _marked(self.mark)
-            self.process.poll()
+            for process in everything:
+                process.poll()
             if not left:
                 break
             for pid in left:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.1)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(5)
+        for process in everything:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
 
 
 def _signal(group: int, number: int) -> None:
@@ -334,18 +342,47 @@ class Launcher:
         folder = self.folder / name
         (folder / "reports").mkdir(parents=True)
         mark = uuid.uuid4().hex
-        with _port(start) as port, (folder / "server.log").open("wb") as log:
-            process = subprocess.Popen(
-                self.command(start, port),
-                env=self.environment(start, folder / "reports", mark),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                cwd=folder, start_new_session=True,
-            )  # fmt: skip
-            server = Server(folder, port, process, start, mark)
+        with _port(start) as port:
+            nodes = _nodes(start, port)
+            server = Server(
+                folder, port, self._process(folder, start, mark, *nodes[0]), start, mark
+            )
             try:
+                server.others += [self._process(folder, start, mark, *node) for node in nodes[1:]]
                 yield server
             finally:
                 server.stop()
+
+    def _process(
+        self, folder: Path, start: Start, mark: str, log: str, port: int, words: Sequence[str]
+    ) -> subprocess.Popen[bytes]:
+        """One node; all of a server report into one folder."""
+        with (folder / log).open("wb") as output:
+            return subprocess.Popen(
+                [*self.command(start, port), *words],
+                env=self.environment(start, folder / "reports", mark),
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                cwd=folder, start_new_session=True,
+            )  # fmt: skip
+
+
+def _nodes(start: Start, port: int) -> list[tuple[str, int, list[str]]]:
+    """Log, port and further words of every node; the first is the one that answers."""
+    if start.nodes == 1:
+        return [("server.log", port, [])]
+    with contextlib.ExitStack() as held:
+        # Held together, so that they differ: where the nodes meet, and where each listens.
+        meeting, *own = [held.enter_context(_free()) for _ in range(start.nodes)]
+    words = ["--nnodes", str(start.nodes), "--dist-init-addr", f"127.0.0.1:{meeting}"]
+    nodes = [("server.log", port), *((f"server-{n}.log", p) for n, p in enumerate(own, 1))]
+    return [(log, at, [*words, "--node-rank", str(n)]) for n, (log, at) in enumerate(nodes)]
+
+
+@contextlib.contextmanager
+def _free() -> Iterator[int]:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -40,6 +40,8 @@ class Start(_Frozen):
     megakernel: str = ""
     """What the megakernel plugin without a kernel covers, and on a pretended GPU; empty: there is
     no such plugin."""
+    nodes: int = 1
+    """How many processes the ranks of the server are spread over, as over hosts (`--nnodes`)."""
     port: Literal["free", "taken"] = "free"
     until: str = ""
     """Words of the log after which to look, although the server is not ready."""

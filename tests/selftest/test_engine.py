@@ -18,6 +18,7 @@ from configurator.selftest.engine import (
     ENVIRONMENT,
     Engine,
     Launcher,
+    _nodes,
     cache_folder,
     make_models,
     open_engine,
@@ -250,3 +251,15 @@ def _environment(pid: int) -> str:
         return Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def test_nodes_of_one_server_differ_in_rank_and_port_alone() -> None:
+    alone = Start(model="good")
+    assert _nodes(alone, 1234) == [("server.log", 1234, [])]
+    first, second = _nodes(alone.model_copy(update={"nodes": 2}), 1234)
+    assert (first[0], first[1], second[0]) == ("server.log", 1234, "server-1.log")
+    assert second[1] != 1234
+    assert first[2][-2:] == ["--node-rank", "0"]
+    assert second[2][-2:] == ["--node-rank", "1"]
+    assert first[2][:-1] == second[2][:-1]
+    assert first[2][:2] == ["--nnodes", "2"]

@@ -1,0 +1,186 @@
+"""The job with a stand-in for Slurm's commands: every step gets what every target starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from render import ranks
+from render.generated import generated, started
+from stand_in import LIBRARY, shellcheck
+
+from configurator.deployment import Deployment, HostPlaceholder
+from configurator.render import TARGETS, write
+from configurator.render.launches import Folders, launches
+from configurator.resolve import resolve
+from configurator.schema.profile import SecretRef
+
+SHIPPED = [
+    "ling-3.0-flash-spark",
+    "ling-3.0-flash-spark-dspark",
+    "muse-spark-open-gb300x8",
+    "muse-spark-open-gb300x8-tp8",
+]
+# Steps run here, with the name of their node; an engine writes down what it was given, and ends
+# once all have.
+SRUN = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >>"$STUB/srun"
+for word in "$@"; do
+  shift
+  case $word in
+    --nodelist=*) export SLURMD_NODENAME=${word#*=} ;;
+    --output=*) output=${word#*=} ;;
+    bash) exec bash "$@" >"$output" 2>&1 ;;
+  esac
+done
+"""
+SCONTROL = """#!/usr/bin/env bash
+[[ $1 == show && $2 == hostnames ]] || exit 1
+tr , '\\n' <<<"$3"
+"""
+ENGINE = r"""
+import json, os, pathlib, sys, time
+folder = pathlib.Path(os.environ["STUB"])
+name = os.environ["SLURMD_NODENAME"] + "-" + sys.argv[sys.argv.index("--port") + 1]
+(folder / f"seen-{name}.partial").write_text(
+    json.dumps({"argv": ["python3", *sys.argv[1:]], "env": dict(os.environ)}))
+(folder / f"seen-{name}.partial").rename(folder / f"seen-{name}.json")
+for _ in range(600):
+    if len(list(folder.glob("seen-*.json"))) >= int(os.environ["STUB_COUNT"]):
+        break
+    time.sleep(0.1)
+sys.exit(5)
+"""
+NODES = ("node-a", "node-b", "node-c", "node-d")
+
+
+def submitted(
+    deployment: Deployment, folder: Path, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """The job, run here as Slurm would run it on its first node."""
+    folder.mkdir()
+    out = folder / "out"
+    written = write(TARGETS["slurm"](deployment), out)
+    shellcheck(*(path for path in written if path.suffix in (".sh", ".sbatch")))
+    tools = folder / "tools"
+    tools.mkdir()
+    for name, text in (
+        ("srun", SRUN), ("scontrol", SCONTROL), ("python3", f"#!{sys.executable}\n{ENGINE}"),
+    ):  # fmt: skip
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    env = {
+        "PATH": f"{tools}:/usr/bin:/bin",
+        "STUB": str(folder),
+        "STUB_COUNT": str(sum(p.role == "engine" for p in deployment.processes)),
+        "SLURM_JOB_ID": "7",
+        "SLURM_SUBMIT_DIR": str(out),
+        "SLURM_JOB_NODELIST": ",".join(NODES[: deployment.hosts]),
+        "CONFIGURATOR_SKIP": "all",
+        **more,
+    }
+    return subprocess.run(
+        ["bash", "job.sbatch"], cwd=out, env=env, capture_output=True, text=True, timeout=120,
+        check=False,
+    )  # fmt: skip
+
+
+def assert_arrived(deployment: Deployment, folder: Path, inherited: dict[str, str]) -> None:
+    out = folder / "out"
+    folders = Folders(f"{out}/probe", f"{out}/run-7/reports")
+    for launch in launches(deployment, folders):
+        process = launch.process
+        if process.role == "router":
+            continue
+        node = NODES[process.host]
+        seen = json.loads((folder / f"seen-{node}-{process.port}.json").read_text())
+        wanted = started(launch, lambda word: NODES[_host(deployment, word)], _key)
+        assert seen["argv"] == wanted.argv
+        assert {name: seen["env"].get(name) for name in wanted.env} == wanted.env
+        assert inherited.items() <= seen["env"].items()
+
+
+def _host(deployment: Deployment, word: HostPlaceholder) -> int:
+    return next(
+        process.host
+        for process in deployment.processes
+        if (process.replica, process.rank) == (word.replica, word.host)
+    )
+
+
+def _key(reference: SecretRef) -> str:
+    return f"key-{reference.env or Path(str(reference.file)).read_text()}"
+
+
+def _with_keys(deployment: Deployment) -> dict[str, str]:
+    names = [
+        word.env
+        for process in deployment.processes
+        for word in process.argv
+        if isinstance(word, SecretRef) and word.env
+    ]
+    return {name: f"key-{name}" for name in names}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_rank_gets_what_every_target_starts(name: str, tmp_path: Path) -> None:
+    deployment = resolve(*LIBRARY.profile(name), LIBRARY)
+    keys = _with_keys(deployment)
+    done = submitted(deployment, tmp_path / "job", **keys)
+    assert done.returncode != 0  # the stand-in ends by itself
+    assert_arrived(deployment, tmp_path / "job", keys)
+
+
+def test_hostile_values_arrive(tmp_path: Path) -> None:
+    count = 0
+    for number, deployment in enumerate(generated(tmp_path, 24)):
+        files = [
+            word.file
+            for process in deployment.processes
+            for word in process.argv
+            if isinstance(word, SecretRef) and word.file
+        ]
+        # Key files are where the profile says, which is not ours to write.
+        if files or deployment.hosts > len(NODES):
+            continue
+        keys = _with_keys(deployment)
+        submitted(deployment, tmp_path / f"job-{number}", **keys)
+        assert_arrived(deployment, tmp_path / f"job-{number}", keys)
+        count += 1
+    assert count > 4
+
+
+def text_of(name: str) -> str:
+    files = TARGETS["slurm"](resolve(*LIBRARY.profile(name), LIBRARY))
+    return next(file.text for file in files if file.path == "job.sbatch")
+
+
+def test_the_job_asks_for_what_the_deployment_needs() -> None:
+    text = text_of("muse-spark-open-gb300x8-tp8")
+    for line in ("--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=4", "--exclusive", "--mem=0",
+                 "--no-requeue", "--propagate=NONE"):  # fmt: skip
+        assert f"\n#SBATCH {line}\n" in text
+    assert "#SBATCH --time" not in text  # the site's
+    assert "--kill-on-bad-exit=1" in text
+    assert "export REPLICA0_HOST0_ADDR=${NODES[0]}" in text
+    assert "--gpus-per-node=1\n" in text_of("ling-3.0-flash-spark")
+
+
+def test_a_key_that_is_missing_is_said_before_any_step(tmp_path: Path) -> None:
+    deployment = resolve(*LIBRARY.profile("muse-spark-open-gb300x8"), LIBRARY)
+    done = submitted(deployment, tmp_path / "job")
+    assert done.returncode == 1
+    assert "variable MUSE_API_KEY is empty" in done.stderr
+    assert not (tmp_path / "job" / "srun").exists()
+
+
+def test_it_must_be_submitted_from_its_folder_and_with_enough_nodes(tmp_path: Path) -> None:
+    deployment = ranks.deployed(tmp_path, ranks.profile(15000))
+    one = submitted(deployment, tmp_path / "one", SLURM_SUBMIT_DIR=os.fspath(tmp_path))
+    assert "submit from the rendered folder" in one.stderr
+    few = submitted(deployment, tmp_path / "few", SLURM_JOB_NODELIST="node-a")
+    assert "the job has 1 nodes, and needs 2" in few.stderr
