@@ -44,6 +44,7 @@ INPUT_CODES = {
     "RND003": "A folder that cannot be written.",
     "RND004": "A target that needs a container image, and none is known.",
     "RND005": "Rendered files that are not what the profile renders to now.",
+    "RND006": "A value that a unit of systemd cannot carry, for instance a NUL.",
     "COL001": "A server, file or directory that evidence cannot be collected from.",
     "COL002": "An API key that cannot be read.",
     "LNT001": "A file with launches that cannot be read.",

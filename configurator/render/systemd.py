@@ -145,7 +145,7 @@ def _has(launch: EngineLaunch, key: Secret) -> bool:
 
 def _wish(key: Secret) -> str:
     """Where the profile has the key."""
-    return key.reference.file or f"the variable {key.reference.env} of other targets"
+    return f"the file {key.reference.file}" if key.reference.file else f"${key.reference.env}"
 
 
 def credential_path(key: Secret) -> str:
