@@ -235,6 +235,7 @@ def _script_context(deployment: Deployment, launch: EngineLaunch) -> dict[str, A
     named = {(k.reference.file, k.reference.env): k.name for k in secrets_of(deployment)}
     return {
         **context,
+        "unit": unit_name(deployment, launch),
         "credential_names": [(s, named[s.file, s.env]) for s in context["secrets"]],
         "serving_key": named.get((wanted.file, wanted.env), "") if wanted else "",
     }

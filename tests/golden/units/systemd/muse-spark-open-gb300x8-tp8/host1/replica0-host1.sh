@@ -105,8 +105,9 @@ preflight() {
 
 # --- keys: systemd passes them on as files -------------------------------------------------------
 read_secrets() {
-  local file
-  file=${CREDENTIALS_DIRECTORY:?systemd 247 or newer sets it}/secret-1
+  # Not every version of systemd names the folder to what runs after the start; it is the same one.
+  local file folder=${CREDENTIALS_DIRECTORY:-/run/credentials/sglang-muse-spark-open-gb300x8-tp8-replica0-host1.service}
+  file=$folder/secret-1
   [[ -s $file ]] || die "the key secret-1 is empty; see LoadCredential= in the unit"
   export CONFIGURATOR_API_KEY
   CONFIGURATOR_API_KEY=$(<"$file")
