@@ -122,6 +122,10 @@ _SUBCOMMANDS: Mapping[tuple[str, str], Wrapper] = {
 }
 
 
+_ENTRY_KEYS = "CONFIGURATOR_KEYS"
+_ENTRY_OWN = (_ENTRY_KEYS, "CONFIGURATOR_LOG", "CONFIGURATOR_STATE")
+
+
 def program_name(word: Word) -> str:
     """The last part of the path that a word names."""
     return word.text.rsplit("/", 1)[-1]
@@ -142,6 +146,8 @@ def unwrap(invocation: Invocation) -> Invocation | None:
         wrapper, rest = _SUBCOMMANDS[name, words[1].text], words[2:]
     else:
         return None
+    if name == ENTRY:
+        return _entered(invocation)
     found, rest = split_options(rest, wrapper.table)
     rest = rest[wrapper.operands :]
     env = dict(invocation.env)
@@ -159,6 +165,22 @@ def unwrap(invocation: Invocation) -> Invocation | None:
     if name in ("command", "gdb"):
         rest = _only_if_run(name, found, rest)
     return replace(invocation, words=rest, env=env, image=image)
+
+
+def _entered(invocation: Invocation) -> Invocation:
+    """What the entry script starts: a key stands in the place of a word, and nobody knows it."""
+    words = list(invocation.words[1:])
+    keys = invocation.env.get(_ENTRY_KEYS)
+    taken = {*_ENTRY_OWN}
+    for key in (keys.value or "").split() if keys else ():
+        place, _, source = key.partition("=")
+        name = source.rpartition(":")[2]
+        if place.isdecimal() and int(place) < len(words):
+            at = words[int(place)].position
+            words[int(place)] = Word.at(f"${{{name}}}", at, unknown=True)
+            taken.add(name)
+    env = {name: value for name, value in invocation.env.items() if name not in taken}
+    return replace(invocation, words=tuple(words), env=env)
 
 
 def setting(word: Word, start: int = 0) -> Setting | None:

@@ -225,3 +225,20 @@ def test_placeholders_of_a_template_are_unknown() -> None:
     ]
     assert command.env["A"].value is None
     assert problems == ()
+
+
+def test_the_entry_script_of_rendered_containers_is_stepped_over() -> None:
+    """A key has the place of a word, from the Secret, and the engine sees none of the script's."""
+    (command,), problems = read(
+        pod(
+            "command: [bash, /configurator/entry.sh, sglang, serve, --api-key, <key>, --x, $$(A)]\n"
+            "env:\n- {name: CONFIGURATOR_LOG, value: /l}\n- {name: A, value: '1'}\n"
+            "- {name: CONFIGURATOR_KEYS, value: '3=env:CONFIGURATOR_SECRET_1 9=env:B'}\n"
+            "- name: CONFIGURATOR_SECRET_1\n  valueFrom: {secretKeyRef: {name: n, key: k}}\n"
+        )
+    )
+    assert [(word.text, word.unknown) for word in command.argv] == [
+        ("--api-key", False), ("${CONFIGURATOR_SECRET_1}", True), ("--x", False), ("$(A)", False),
+    ]  # fmt: skip
+    assert list(command.env) == ["A"]
+    assert problems == ()
