@@ -46,37 +46,25 @@ def documents(head: Iterable[str], objects: Iterable[dict[str, Any]]) -> str:
     """A file of manifests, under lines of comment.
 
     Raises:
-        ConfiguratorError: RND001, a text that is no Unicode text cannot be passed.
+        ConfiguratorError: RND001, for what is no Unicode text and so cannot be passed.
     """
     comments = "".join(f"# {line}".rstrip() + "\n" for line in head)
-    parts = (
-        yaml.dump(part, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
-        for part in objects
-    )
-    text = comments + "".join(f"---\n{part}" for part in parts)
-    # A lone surrogate is written as an escape, which no reader of Kubernetes' takes.
-    if re.search(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", text):
-        refuse_text(text)
+    return comments + "".join(f"---\n{_dumped(one)}" for one in objects)
+
+
+def _dumped(one: dict[str, Any]) -> str:
+    _refuse_halves(one)
+    text: str = yaml.dump(
+        one, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000
+    )  # fmt: skip
     return text
 
 
-def refuse_text(text: str) -> None:
-    """What Kubernetes could not pass on.
-
-    Raises:
-        ConfiguratorError: RND001, for a text with a lone surrogate.
-    """
-    for found in yaml.safe_load_all(text):
-        _refuse_in(found)
-
-
-def _refuse_in(found: Any) -> None:
-    if isinstance(found, dict):
-        for value in found.values():
-            _refuse_in(value)
-    elif isinstance(found, list):
-        for value in found:
-            _refuse_in(value)
+def _refuse_halves(found: Any) -> None:
+    """Half a character (a lone surrogate) is an escape that no reader of Kubernetes' takes."""
+    if isinstance(found, dict | list):
+        for value in found.values() if isinstance(found, dict) else found:
+            _refuse_halves(value)
     elif isinstance(found, str) and re.search("[\ud800-\udfff]", found):
         raise ConfiguratorError.single(
             "RND001", f"{found[:80]!r} is no Unicode text", "remove what is no character from it"
