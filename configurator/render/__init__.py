@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from configurator.deployment import Deployment
-from configurator.render import bash, compose, docker, slurm, systemd
+from configurator.render import bash, compose, docker, dynamo, k8s, lws, slurm, systemd
 from configurator.render.drift import drift
 from configurator.render.files import RenderedFile, Target, fingerprint, write
 from configurator.render.launches import Folders, listing
@@ -15,6 +15,9 @@ TARGETS: dict[str, Target] = {
     "docker": docker.render,
     "compose": compose.render,
     "systemd": systemd.render,
+    "k8s": k8s.render,
+    "lws": lws.render,
+    "dynamo": dynamo.render,
     "slurm": slurm.render,
 }
 """Every target by the name that `--target` takes."""

@@ -260,6 +260,15 @@ Image = Annotated[Text, AfterValidator(_image)]
 HostPath = Annotated[Text, AfterValidator(_host_path)]
 
 
+class Dynamo(StrictModel):
+    """The image of the target dynamo; nothing in this project says which one has which engine."""
+
+    image: Image
+    """Image with SGLang and Dynamo."""
+    version: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}$")]
+    """Version of Dynamo in it, which the operator wants to know."""
+
+
 class Container(StrictModel):
     """What the targets that run in containers need."""
 
@@ -272,6 +281,8 @@ class Container(StrictModel):
     container's user; without it every start compiles anew."""
     shared_memory_gib: Count = 32
     """Size of /dev/shm, over which the ranks of one host exchange data."""
+    dynamo: Dynamo | None = None
+    """What the target dynamo runs instead of `image`."""
 
 
 class Deviation(StrictModel):
