@@ -13,7 +13,7 @@ from typing import Any
 
 import kubernetes_validate  # type: ignore[import-untyped]
 import yaml
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 from configurator.deployment import Deployment
 from configurator.render import TARGETS

@@ -190,7 +190,7 @@ def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
     with checker(tmp_path, CONFIGURATOR_CHECK="never") as found:
         printed, _ = found.process.communicate(timeout=20)
         assert found.process.returncode == 1
-        assert "set it to enforce, warn or skip" in printed
+        assert "set it to enforce, hold, warn or skip" in printed
 
 
 @pytest.mark.parametrize("way", ["env", "file"])

@@ -10,7 +10,8 @@
 #   CONFIGURATOR_KEY       env:NAME or file:PATH, where the replica wants a key
 #   CONFIGURATOR_PROBE_DIR the reports from inside the engine, where there are any
 #   CONFIGURATOR_CHECK     enforce (default): a start that is not proven is never ready, and this ends
-#                          with exit code 1 | warn: report, but let it through | skip: prove nothing
+#                          with exit code 1 | hold: as enforce, but this stays and waits for the next
+#                          start | warn: report, but let it through | skip: prove nothing
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -81,6 +82,9 @@ conclude() {
   elif [[ $MODE == warn ]]; then
     mark proven "$start"
     say "NOT proven (exit code $code), and let through, for CONFIGURATOR_CHECK is warn" >&2
+  elif [[ $MODE == hold ]]; then
+    mark refuted "$start"
+    say "start $start is not what the profile asks for (exit code $code): it does not become ready" >&2
   else
     mark refuted "$start"
     die "start $start is not what the profile asks for (exit code $code): it does not become ready"
@@ -88,8 +92,8 @@ conclude() {
 }
 
 case $MODE in
-  enforce | warn | skip) ;;
-  *) die "CONFIGURATOR_CHECK is '$MODE'; set it to enforce, warn or skip" ;;
+  enforce | hold | warn | skip) ;;
+  *) die "CONFIGURATOR_CHECK is '$MODE'; set it to enforce, hold, warn or skip" ;;
 esac
 words=("$@")
 if [[ -n ${CONFIGURATOR_KEY:-} ]]; then
@@ -105,6 +109,8 @@ while true; do
     if [[ $MODE == skip ]]; then
       mark proven "$start"
       say "let through: start $start; NOTHING is proven, for CONFIGURATOR_CHECK is skip"
+    elif [[ $MODE == hold && $start == "$(held refuted)" ]]; then
+      : # Said already.
     elif [[ $MODE == enforce && $start == "$(held refuted)" ]]; then
       die "start $start was refuted already; start the engine again once its cause is gone"
     else
