@@ -79,7 +79,7 @@ check_engine() {
 # The probe reports from inside the engine what was built; without it less can be proven.
 check_plugins() {
   local group=sglang.srt.plugins name=configurator_probe
-  [[ -f $HERE/probe/$name.py ]] || die "$HERE/probe/$name.py is missing; copy the whole folder again"
+  [[ -f $HERE/probe/$name/__init__.py ]] || die "$HERE/probe/$name/__init__.py is missing; copy the whole folder again"
   if ! engine python3 -c 'import importlib.metadata as m, sys; sys.exit(sys.argv[2] not in {e.name for e in m.entry_points(group=sys.argv[1])})' "$group" "$name" 2>/dev/null; then
     say "preflight plugins: python3 does not see $name, so there will be no report; let it read PYTHONPATH" >&2
     return 0
