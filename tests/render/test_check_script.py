@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from render.generated import KEY
-from stand_in import LIBRARY, shellcheck
+from stand_in import LIBRARY, as_from_a_terminal, shellcheck
 
 from configurator.render.containers import check_file
 from configurator.resolve import resolve
@@ -87,6 +87,7 @@ def checker(
             **env,
         },
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=as_from_a_terminal,
     )  # fmt: skip
     try:
         yield Checker(folder, process)

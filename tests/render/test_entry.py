@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from stand_in import LIBRARY, shellcheck, wait_for, wait_until_gone
+from stand_in import LIBRARY, as_from_a_terminal, shellcheck, wait_for, wait_until_gone
 
 from configurator.render.containers import entry_file
 from configurator.resolve import resolve
@@ -35,6 +35,7 @@ def start(folder: Path, words: list[str], **env: str) -> subprocess.Popen[str]:
         ["bash", str(entry(folder)), *words],
         env={"PATH": "/usr/bin:/bin", **env},
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=as_from_a_terminal,
     )  # fmt: skip
 
 
