@@ -100,32 +100,3 @@ def report_required_and_no_probe(deployment: Deployment) -> Iterator[Finding]:
             "set evidence.instrument: standard, or put a probe bundle on PYTHONPATH in extra.env "
             "(configurator probe-bundle -o DIR)",
         )
-
-
-@rule(
-    "ENG314",
-    "report-required-of-several-hosts",
-    severity="warning",
-    source="docs/report-schema.md: over HTTP only the first rank answers, the others have files",
-)
-def report_required_of_several_hosts(deployment: Deployment) -> Iterator[Finding]:
-    """The ranks of each host write their reports there, and rank 0 judges what it sees: without a
-    folder that all hosts share, reports of the others are missing and the launch fails.
-
-    Bad:
-        extends: muse-spark-open-gb300x8-tp8
-        evidence: {require_report: true}
-
-    Good:
-        extends: muse-spark-open-gb300x8-tp8
-        evidence: {require_report: false}
-    """
-    hosts = deployment.hosts_per_replica
-    if _wanted(deployment) and hosts > 1:
-        yield Finding(
-            _REQUIRED,
-            f"reports are required, and a replica spans {hosts} hosts, each of which has those of "
-            "its own ranks alone",
-            "give the scripts a folder that all hosts share (REPORTS_DIR), or set "
-            "evidence.require_report: false",
-        )
