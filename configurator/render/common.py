@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,9 @@ _OWNER = "configurator"
 # Stands in the metadata of the probe, of every version.
 
 
+@cache
 def templates() -> jinja2.Environment:
-    """The templates, with `quote` for words of bash."""
+    """The templates, with `quote` for words of bash; each is compiled once."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -21,19 +21,15 @@ _AGREED = re.compile(r"(?:--)?[A-Za-z/][A-Za-z0-9_./-]*\Z")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """Strings as every reader of YAML takes them, texts as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Every part of a manifest is written out where it is used."""
         return True
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Items stand deeper than their key."""
-        super().increase_indent(flow, False)
 
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     plain = _AGREED.match(text) and text.lower() not in _WORDS
     style = None if plain else "|" if text.count("\n") > 1 else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
