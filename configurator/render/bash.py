@@ -117,6 +117,7 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
     secrets = _secrets(process)
     hardware = deployment.hardware
     local = local_address(deployment, process)
+    needed = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.plugins})
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
     checkpoints = checkpoints_of(deployment)
     return {
@@ -138,6 +139,7 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "gpus_needed": max(process.gpus, default=-1) + 1 or hardware.gpus_per_host,
         "min_available_gib": int(profile.memory.min_available_gib or 0),
         "packages": packages,
+        "needed_plugins": needed,
         "checkpoints": checkpoints,
         "local_host": local,
         "url_host": f"[{local}]" if ":" in local else local,
@@ -153,6 +155,7 @@ def _checks(
         "profile": True,
         "engine": True,
         "packages": bool(packages),
+        "kernels": any(m.kernel.needs.plugins for m in deployment.mechanisms.values()),
         "plugins": instrumented(deployment),
         "gpu": deployment.hardware.product is not None,
         "memory": deployment.profile.memory.min_available_gib is not None,

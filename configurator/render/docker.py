@@ -95,6 +95,7 @@ def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
     context = process_context(deployment, process)
     health = health_of(deployment, process)
     checks = context["checks"]
+    caches = [mount.source for mount in mounts_of(deployment) if not mount.read_only]
     return {
         **context,
         "container": f"{deployment.name}-{one.launch.name}",
@@ -109,7 +110,10 @@ def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
             for name in (KEYS, STATE_VARIABLE)
             if name in one.env
         ],
-        "checks": [checks[0], "docker", "image", "container", *checks[1:]],
+        "checks": [
+            checks[0], "docker", "image", *(["cache"] if caches else []), "container", *checks[1:],
+        ],
+        "caches": caches,
         "own_checks": "docker_checks.sh.j2",
         "leader": "$(leader)",
         "key_prefix": "".join(f"{key_variable(k)}=${key_variable(k)} " for k in one.keys),

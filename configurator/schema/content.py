@@ -296,6 +296,8 @@ class Needs(StrictModel):
     """Abilities of the engine build."""
     packages: list[Text] = []
     """Packages in the engine's environment."""
+    plugins: list[Text] = []
+    """Entry points in the engine's environment, in the group that the engine loads plugins from."""
     with_any: list[Name] = []
     """At least one of these mechanisms must be on too."""
 

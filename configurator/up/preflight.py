@@ -154,7 +154,9 @@ def check_packages(host: Host) -> Iterator[Finding]:
     packages = host.engine.packages
     if not packages:
         return
-    versions = {normalized(n): v for n, v in host.deployment.engine.packages.items()}
+    # `unknown` is the entry's word for a version that is not public.
+    known = host.deployment.engine.packages.items()
+    versions = {normalized(n): v for n, v in known if v != "unknown"}
     for mechanism in host.deployment.mechanisms.values():
         for name in mechanism.kernel.needs.packages:
             wanted, found = versions.get(normalized(name)), packages.get(normalized(name))
@@ -168,6 +170,20 @@ def check_packages(host: Host) -> Iterator[Finding]:
                 yield Finding(
                     "packages", "warning", f"{name} is {found}, the engine build has {wanted}",
                     f"install {name}=={wanted}",
+                )  # fmt: skip
+
+
+def check_kernels(host: Host) -> Iterator[Finding]:
+    """The plugins that bring kernels are installed, before any weights load."""
+    if host.engine.error or not host.engine.version:
+        return
+    for mechanism in host.deployment.mechanisms.values():
+        for name in mechanism.kernel.needs.plugins:
+            if name not in host.engine.plugins:
+                yield Finding(
+                    "kernels", "error",
+                    f"{mechanism.name} needs the plugin {name}, which is not installed",
+                    f"install {mechanism.kernel.provider or name} for {host.engine.executable}",
                 )  # fmt: skip
 
 
@@ -229,6 +245,7 @@ def check_disk(host: Host) -> Iterator[Finding]:
 CHECKS: dict[str, Callable[[Host], Iterator[Finding]]] = {
     "engine": check_engine,
     "packages": check_packages,
+    "kernels": check_kernels,
     "plugins": check_plugins,
     "gpu": check_gpu,
     "memory": check_memory,

@@ -202,7 +202,8 @@ class Session:
         ])  # fmt: skip
         if any(finding.severity == "error" for finding in findings):
             raise Ended(1, "nothing was started: preflight found errors (see also --skip)")
-        found = f"; sglang {python.packages.get('sglang')}, Python {python.version}"
+        sglang = python.packages.get("sglang")
+        found = f"; {f'sglang {sglang}' if sglang else 'no sglang'}, Python {python.version}"
         self.console.say(f"preflight: good{found if python.packages else ''}")
 
     def _say_finding(self, finding: Finding) -> None:

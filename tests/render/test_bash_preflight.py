@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,47 @@ def test_addresses_of_other_hosts_must_be_given(tmp_path: Path) -> None:
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "REPLICA0_HOST0_ADDR: set it to the address of host 0 of replica 0" in printed
+
+
+def test_keys_are_looked_at_first(tmp_path: Path) -> None:
+    out = rendered(tmp_path, "serving: {api_key: {env: NO_SUCH_KEY}}\n")
+    process = launch(out, environment(tmp_path))
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "variable NO_SUCH_KEY is empty" in printed
+    assert "preflight" not in printed
+    assert "#   NO_SUCH_KEY     a key" in (out / "replica0-host0.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("installed", "allowed", "fact"),
+    [
+        (["nvidia_megakernel"], "", None),
+        (["nvidia_megakernel"], "x, nvidia_megakernel", None),
+        ([], "", "plugin nvidia_megakernel (entry point in sglang.srt.plugins) is not installed"),
+        (["nvidia_megakernel"], "x", "SGLANG_PLUGINS leaves out nvidia_megakernel"),
+    ],
+)
+def test_a_plugin_with_kernels_is_looked_for_before_weights_load(
+    tmp_path: Path, installed: list[str], allowed: str, fact: str | None
+) -> None:
+    name = "muse-spark-open-gb300x8"
+    write(TARGETS["bash"](resolve(*LIBRARY.profile(name), LIBRARY)), tmp_path / "out")
+    env = environment(
+        tmp_path, MUSE_API_KEY="a-key", CONFIGURATOR_PREFLIGHT="only",
+        CONFIGURATOR_SKIP="engine,gpu,port",
+    )  # fmt: skip
+    if allowed:
+        env["SGLANG_PLUGINS"] = allowed
+    site = tmp_path / "site" / "mega-1.dist-info"
+    site.mkdir(parents=True)
+    (site / "METADATA").write_text("Metadata-Version: 2.1\nName: mega\nVersion: 1\n")
+    points = "".join(f"{point} = mega:x\n" for point in installed)
+    (site / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{points}")
+    python = tmp_path / "tools" / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    env["PYTHONPATH"] = str(site.parent)
+    process = launch(tmp_path / "out", env)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == (1 if fact else 0), printed
+    assert (fact or "preflight kernels: nvidia_megakernel") in printed

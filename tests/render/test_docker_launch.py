@@ -245,3 +245,21 @@ def test_what_the_image_has_is_joined(tmp_path: Path, free_port: int) -> None:
     _, found = got(tmp_path)
     assert found["PYTHONPATH"] == f"{out}/probe:/image"
     assert found["SGLANG_PLUGINS"] == "megakernel,configurator_probe"
+
+
+def test_the_cache_is_made_where_it_is_missing(tmp_path: Path, free_port: int) -> None:
+    """`docker run --mount` refuses a folder that is not there."""
+    cache = tmp_path / "new" / "cache"
+    extra = f"serving: {{port: {free_port}}}\ncontainer: {{cache: {cache}}}\n"
+    code, printed = run(rendered(tmp_path, extra), with_docker(tmp_path, STUB_MODE="end"))
+    assert code == 5, printed
+    assert f"preflight cache: {cache}" in printed
+    assert cache.is_dir()
+
+
+def test_a_cache_that_cannot_be_made_is_said_with_the_command(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    out = rendered(tmp_path, f"container: {{cache: {tmp_path}/file/cache}}\n")
+    code, printed = run(out, with_docker(tmp_path, CONFIGURATOR_SKIP="port"))
+    assert code == 1
+    assert f"once, as root: mkdir -p '{tmp_path}/file/cache'" in printed

@@ -205,3 +205,26 @@ def test_a_skipped_check_is_not_made(tmp_path: Path) -> None:
     broken = host(tmp_path, EnginePython(error="gone"))
     assert [f.check for f in preflight(broken, frozenset({"port"}))] == ["engine"]
     assert preflight(broken, frozenset({"port", "engine"})) == []
+
+
+def test_a_plugin_with_kernels_must_be_installed(tmp_path: Path) -> None:
+    library = Library()
+    made = resolve(*library.profile("muse-spark-open-gb300x8"), library)
+    on = dataclasses.replace(host(tmp_path), deployment=made)
+    (finding,) = found("kernels", on)
+    assert (finding.severity, finding.fact) == (
+        "error", "nvidia-megakernel needs the plugin nvidia_megakernel, which is not installed",
+    )  # fmt: skip
+    assert finding.remedy == "install sgl-nvidia-mega for /venv/python"
+    there = dataclasses.replace(ENGINE, plugins=("configurator_probe", "nvidia_megakernel"))
+    assert found("kernels", dataclasses.replace(on, engine=there)) == []
+
+
+def test_a_version_that_is_not_public_is_not_asked_for(tmp_path: Path) -> None:
+    library = Library()
+    made = resolve(*library.profile("ling-3.0-flash-spark"), library)
+    on = dataclasses.replace(host(tmp_path), deployment=made)
+    findings = found("packages", on)
+    assert findings
+    assert all("unknown" not in finding.remedy for finding in findings)
+    assert "install humming-kernels for /venv/python" in [finding.remedy for finding in findings]

@@ -27,6 +27,7 @@
 #                           profile, engine, packages, plugins, gpu, memory, port
 #   CONFIGURATOR_PREFLIGHT  only: stop after preflight
 #   CONFIGURATOR_FOLLOW     1: show the engine's log here as it grows
+#   LING_API_KEY     a key; it must not be empty
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -382,8 +383,8 @@ trap 'stop_engine; exit 130' INT
 trap 'stop_engine; exit 141' PIPE
 trap 'stop_engine; exit 143' TERM
 
-preflight
 read_secrets
+preflight
 [[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 launch
 wait_ready

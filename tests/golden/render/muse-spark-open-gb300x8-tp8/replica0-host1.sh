@@ -16,6 +16,7 @@
 #                           profile, engine, plugins, gpu
 #   CONFIGURATOR_PREFLIGHT  only: stop after preflight
 #   CONFIGURATOR_FOLLOW     1: show the engine's log here as it grows
+#   MUSE_API_KEY     a key; it must not be empty
 #   REPLICA0_HOST0_ADDR     address of host 0 of replica 0
 set -euo pipefail
 
@@ -194,8 +195,8 @@ trap 'stop_engine; exit 130' INT
 trap 'stop_engine; exit 141' PIPE
 trap 'stop_engine; exit 143' TERM
 
-preflight
 read_secrets
+preflight
 [[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 launch
 say "rank 1 runs; rank 0 waits and checks"

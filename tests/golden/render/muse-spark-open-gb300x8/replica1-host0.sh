@@ -12,9 +12,10 @@
 #   REPORTS_DIR             where the reports from inside the engine go (default: reports/ beside this script)
 #   CONFIGURATOR_CHECK      enforce (default) | warn: report but keep running | skip: prove nothing
 #   CONFIGURATOR_SKIP       preflight checks to leave out, for instance gpu,port; all for every one. Known here:
-#                           profile, engine, plugins, gpu, port
+#                           profile, engine, kernels, plugins, gpu, port
 #   CONFIGURATOR_PREFLIGHT  only: stop after preflight
 #   CONFIGURATOR_FOLLOW     1: show the engine's log here as it grows
+#   MUSE_API_KEY     a key; it must not be empty
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -39,7 +40,7 @@ ENGINE_ENV=(
 engine() { env "${ENGINE_ENV[@]}" "$@"; }
 
 # --- preflight: what must hold before anything is started ---------------------------------------
-KNOWN_CHECKS=,all,profile,engine,plugins,gpu,port,
+KNOWN_CHECKS=,all,profile,engine,kernels,plugins,gpu,port,
 skipped() {
   [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* || ,${CONFIGURATOR_SKIP:-}, == *,all,* ]] && say "preflight $1: skipped"
 }
@@ -48,7 +49,7 @@ check_settings() {
   local name names=()
   IFS=, read -ra names <<<"${CONFIGURATOR_SKIP:-}"
   for name in "${names[@]}"; do
-    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, engine, plugins, gpu, port, all"
+    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, engine, kernels, plugins, gpu, port, all"
   done
   case ${CONFIGURATOR_CHECK:-enforce} in
     enforce | warn | skip) ;;
@@ -70,6 +71,19 @@ check_engine() {
     die "sglang is $found, the profile is for $wanted: flags differ between versions; install it, or change engine.version"
   fi
   say "preflight engine: sglang $found"
+}
+
+# Without its plugin the engine would end only after minutes, or go on without the kernels.
+check_kernels() {
+  local name names=(nvidia_megakernel)
+  for name in "${names[@]}"; do
+    engine python3 -c 'import importlib.metadata as m, sys; sys.exit(sys.argv[2] not in {e.name for e in m.entry_points(group=sys.argv[1])})' sglang.srt.plugins "$name" 2>/dev/null ||
+      die "the plugin $name (entry point in sglang.srt.plugins) is not installed for python3; the profile needs its kernels"
+    # shellcheck disable=SC2016  # the engine's environment, not that of this script
+    engine bash -c '[[ -z ${SGLANG_PLUGINS//[ ,]/} || ,${SGLANG_PLUGINS// /}, == *,$0,* ]]' "$name" ||
+      die "SGLANG_PLUGINS leaves out $name, so its kernels would not be loaded; add it"
+  done
+  say "preflight kernels: ${names[*]}"
 }
 
 # The probe reports from inside the engine what was built; without it less can be proven.
@@ -104,6 +118,7 @@ preflight() {
   check_settings
   skipped profile || check_profile
   skipped engine || check_engine
+  skipped kernels || check_kernels
   skipped plugins || check_plugins
   skipped gpu || check_gpu
   skipped port || check_port
@@ -335,8 +350,8 @@ trap 'stop_engine; exit 130' INT
 trap 'stop_engine; exit 141' PIPE
 trap 'stop_engine; exit 143' TERM
 
-preflight
 read_secrets
+preflight
 [[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 launch
 wait_ready

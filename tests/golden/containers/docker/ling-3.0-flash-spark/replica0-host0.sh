@@ -25,9 +25,10 @@
 #   CONFIGURATOR            the configurator command of this host, with its arguments (default: configurator)
 #   CONFIGURATOR_CHECK      enforce (default) | warn: report but keep running | skip: prove nothing
 #   CONFIGURATOR_SKIP       preflight checks to leave out, for instance gpu,port; all for every one. Known here:
-#                           profile, docker, image, container, engine, packages, plugins, gpu, memory, port
+#                           profile, docker, image, cache, container, engine, packages, plugins, gpu, memory, port
 #   CONFIGURATOR_PREFLIGHT  only: stop after preflight
 #   CONFIGURATOR_FOLLOW     1: show the engine's log here as it grows
+#   LING_API_KEY     a key; it must not be empty
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -68,7 +69,7 @@ for name in "${PASSED[@]}"; do CONTAINER+=(--env "$name"); done
 engine() { docker run --rm --network none --entrypoint bash "${CONTAINER[@]}" "$IMAGE" /configurator/entry.sh "$@"; }
 
 # --- preflight: what must hold before anything is started ---------------------------------------
-KNOWN_CHECKS=,all,profile,docker,image,container,engine,packages,plugins,gpu,memory,port,
+KNOWN_CHECKS=,all,profile,docker,image,cache,container,engine,packages,plugins,gpu,memory,port,
 skipped() {
   [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* || ,${CONFIGURATOR_SKIP:-}, == *,all,* ]] && say "preflight $1: skipped"
 }
@@ -77,7 +78,7 @@ check_settings() {
   local name names=()
   IFS=, read -ra names <<<"${CONFIGURATOR_SKIP:-}"
   for name in "${names[@]}"; do
-    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, docker, image, container, engine, packages, plugins, gpu, memory, port, all"
+    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, docker, image, cache, container, engine, packages, plugins, gpu, memory, port, all"
   done
   case ${CONFIGURATOR_CHECK:-enforce} in
     enforce | warn | skip) ;;
@@ -103,6 +104,16 @@ check_image() {
   fi
   engine bash -c : || die "docker cannot run bash in $IMAGE, see above"
   say "preflight image: $IMAGE"
+}
+
+# docker refuses to mount a folder that is not there.
+check_cache() {
+  local path paths=(/var/cache/sglang)
+  for path in "${paths[@]}"; do
+    mkdir -p -- "$path" 2>/dev/null || [[ -d $path ]] ||
+      die "the folder $path (container.cache) is not there and cannot be made as $(id -un); once, as root: mkdir -p '$path'"
+    say "preflight cache: $path"
+  done
 }
 
 check_container() {
@@ -172,6 +183,7 @@ preflight() {
   skipped profile || check_profile
   skipped docker || check_docker
   skipped image || check_image
+  skipped cache || check_cache
   skipped container || check_container
   skipped engine || check_engine
   skipped packages || check_packages
@@ -445,8 +457,8 @@ trap 'stop_engine; exit 130' INT
 trap 'stop_engine; exit 141' PIPE
 trap 'stop_engine; exit 143' TERM
 
-preflight
 read_secrets
+preflight
 [[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 launch
 wait_ready

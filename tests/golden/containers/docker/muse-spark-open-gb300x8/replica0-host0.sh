@@ -13,9 +13,10 @@
 #   CONFIGURATOR            the configurator command of this host, with its arguments (default: configurator)
 #   CONFIGURATOR_CHECK      enforce (default) | warn: report but keep running | skip: prove nothing
 #   CONFIGURATOR_SKIP       preflight checks to leave out, for instance gpu,port; all for every one. Known here:
-#                           profile, docker, image, container, engine, plugins, gpu, port
+#                           profile, docker, image, cache, container, engine, kernels, plugins, gpu, port
 #   CONFIGURATOR_PREFLIGHT  only: stop after preflight
 #   CONFIGURATOR_FOLLOW     1: show the engine's log here as it grows
+#   MUSE_API_KEY     a key; it must not be empty
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -52,7 +53,7 @@ for name in "${PASSED[@]}"; do CONTAINER+=(--env "$name"); done
 engine() { docker run --rm --network none --entrypoint bash "${CONTAINER[@]}" "$IMAGE" /configurator/entry.sh "$@"; }
 
 # --- preflight: what must hold before anything is started ---------------------------------------
-KNOWN_CHECKS=,all,profile,docker,image,container,engine,plugins,gpu,port,
+KNOWN_CHECKS=,all,profile,docker,image,cache,container,engine,kernels,plugins,gpu,port,
 skipped() {
   [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* || ,${CONFIGURATOR_SKIP:-}, == *,all,* ]] && say "preflight $1: skipped"
 }
@@ -61,7 +62,7 @@ check_settings() {
   local name names=()
   IFS=, read -ra names <<<"${CONFIGURATOR_SKIP:-}"
   for name in "${names[@]}"; do
-    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, docker, image, container, engine, plugins, gpu, port, all"
+    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, docker, image, cache, container, engine, kernels, plugins, gpu, port, all"
   done
   case ${CONFIGURATOR_CHECK:-enforce} in
     enforce | warn | skip) ;;
@@ -89,6 +90,16 @@ check_image() {
   say "preflight image: $IMAGE"
 }
 
+# docker refuses to mount a folder that is not there.
+check_cache() {
+  local path paths=(/var/cache/sglang)
+  for path in "${paths[@]}"; do
+    mkdir -p -- "$path" 2>/dev/null || [[ -d $path ]] ||
+      die "the folder $path (container.cache) is not there and cannot be made as $(id -un); once, as root: mkdir -p '$path'"
+    say "preflight cache: $path"
+  done
+}
+
 check_container() {
   if docker container inspect -- "$NAME" >/dev/null 2>&1; then
     die "there is a container $NAME already; stop what started it, or: docker rm --force $NAME"
@@ -104,6 +115,19 @@ check_engine() {
     die "sglang is $found, the profile is for $wanted: flags differ between versions; install it, or change engine.version"
   fi
   say "preflight engine: sglang $found"
+}
+
+# Without its plugin the engine would end only after minutes, or go on without the kernels.
+check_kernels() {
+  local name names=(nvidia_megakernel)
+  for name in "${names[@]}"; do
+    engine python3 -c 'import importlib.metadata as m, sys; sys.exit(sys.argv[2] not in {e.name for e in m.entry_points(group=sys.argv[1])})' sglang.srt.plugins "$name" 2>/dev/null ||
+      die "the plugin $name (entry point in sglang.srt.plugins) is not installed in $IMAGE; the profile needs its kernels"
+    # shellcheck disable=SC2016  # the engine's environment, not that of this script
+    engine bash -c '[[ -z ${SGLANG_PLUGINS//[ ,]/} || ,${SGLANG_PLUGINS// /}, == *,$0,* ]]' "$name" ||
+      die "SGLANG_PLUGINS leaves out $name, so its kernels would not be loaded; add it"
+  done
+  say "preflight kernels: ${names[*]}"
 }
 
 # The probe reports from inside the engine what was built; without it less can be proven.
@@ -139,8 +163,10 @@ preflight() {
   skipped profile || check_profile
   skipped docker || check_docker
   skipped image || check_image
+  skipped cache || check_cache
   skipped container || check_container
   skipped engine || check_engine
+  skipped kernels || check_kernels
   skipped plugins || check_plugins
   skipped gpu || check_gpu
   skipped port || check_port
@@ -396,8 +422,8 @@ trap 'stop_engine; exit 130' INT
 trap 'stop_engine; exit 141' PIPE
 trap 'stop_engine; exit 143' TERM
 
-preflight
 read_secrets
+preflight
 [[ ${CONFIGURATOR_PREFLIGHT:-} != only ]] || exit 0
 launch
 wait_ready
