@@ -67,7 +67,9 @@ def command(
     if printed:
         return _print(result.deployment)
     files = _files(result.deployment, target or "bash", everything)
-    return _compare(files, rendered) if rendered else _write(result.deployment, files, out)
+    return (
+        _compare(files, rendered, everything) if rendered else _write(result.deployment, files, out)
+    )
 
 
 def _check_options(
@@ -107,14 +109,36 @@ def _files(deployment: Deployment, target: str, everything: bool) -> tuple[Rende
     return render_all(deployment) if everything else TARGETS[target](deployment)
 
 
-def _compare(files: tuple[RenderedFile, ...], folder: Path) -> int:
+def _made_with_all(folder: Path) -> list[str]:
+    """The targets that have a folder each in this one, as `--all` makes them."""
+    from configurator.render import TARGETS
+
+    made = [name for name in TARGETS if (folder / name / "START.md").is_file()]
+    return made if len(made) > 1 and not (folder / "START.md").exists() else []
+
+
+def _compare(files: tuple[RenderedFile, ...], folder: Path, everything: bool) -> int:
     from configurator.render import drift
 
+    if not everything and (made := _made_with_all(folder)):
+        click.echo(
+            f"RND005: {folder} has a folder for each of {', '.join(made)}; give --all, or one of "
+            f"them: --target {made[0]} --check {folder / made[0]}",
+            err=True,
+        )
+        return 1
     found = drift(files, folder)
     for one in found:
         click.echo(f"{folder}/{one}")
     if found:
-        click.echo(f"RND005: {len(found)} of {len(files)} files differ; render again", err=True)
+        extra = sum(one.how == "left over" for one in found)
+        left = (
+            f", and {extra} left over; render again, and remove those"
+            if extra
+            else "; render again"
+        )
+        differ = len(found) - extra
+        click.echo(f"RND005: {differ} of {len(files)} files differ{left}", err=True)
         return 1
     click.echo(f"{folder} is what the profile renders to: {len(files)} files")
     return 0

@@ -11,6 +11,7 @@ from configurator import __version__
 from configurator.assemble import LAUNCH, OWN
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.inengine.bundle import GROUP, MODULE, REQUIRED
+from configurator.render.before import CONFIGURATOR, before_start, started
 from configurator.render.common import (
     checkpoints_of,
     local_address,
@@ -21,7 +22,7 @@ from configurator.render.common import (
 )
 from configurator.render.files import MARK, PROBE, REPORTS, RenderedFile, fingerprint
 from configurator.render.instrument import ALLOWED, SEARCH, instrumented, joined, probe_variables
-from configurator.render.launches import address_text, address_variable, addresses_of
+from configurator.render.launches import address_text, address_variable, addresses_of, secrets_of
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 
@@ -64,20 +65,36 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         text = template.render(**shared, **process_context(deployment, process))
         files.append(RenderedFile(script_name(process), text, executable=True))
     files.append(profile_file(deployment))
-    told = [
-        (script_name(process), [address.variable for address in told_addresses(process)])
-        for process in deployment.processes
-    ]
-    start = environment.get_template("START.md.j2").render(
-        **shared,
-        notes=[],
-        scripts=[(script_name(process), process) for process in deployment.processes],
-        addresses=[(name, variables) for name, variables in told if variables],
-    )
-    files.append(RenderedFile("START.md", start))
+    token = "export it before you start the script"
+    before = [*before_start(deployment, None, True, token), CONFIGURATOR]
+    files.append(start_file(deployment, shared, "bash", before, []))
     if instrumented(deployment):
         files += probe_files()
     return tuple(files)
+
+
+def start_file(
+    deployment: Deployment,
+    shared: dict[str, Any],
+    target: str,
+    before: list[str],
+    notes: list[str],
+) -> RenderedFile:
+    """What a person runs, in which order, and what must be there before."""
+    scripts = [started(deployment, script_name(p), p) for p in deployment.processes]
+    references = [secret.reference for secret in secrets_of(deployment)]
+    text = templates().get_template("START.md.j2").render(
+        **shared,
+        target=target,
+        before=before,
+        notes=notes,
+        scripts=scripts,
+        addressed=any(one.addresses for one in scripts),
+        keys=list(dict.fromkeys(key for one in scripts for key in one.keys)),
+        key_files=[comment(reference.file) for reference in references if reference.file],
+        routed=deployment.profile.router is not None,
+    )  # fmt: skip
+    return RenderedFile("START.md", text)
 
 
 def script_name(process: Process) -> str:

@@ -16,6 +16,7 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
+from configurator.render.before import before_start, example_address, told_hosts
 from configurator.render.common import heading, probe_files, profile_file, templates
 from configurator.render.containers import (
     HOME,
@@ -45,6 +46,7 @@ from configurator.render.launches import Secret, address_text, address_variable,
 from configurator.render.quoting import comment, yaml_string
 from configurator.schema.profile import SecretRef
 
+_TOKEN = "`environment: [HF_TOKEN]` of the engine's service, in a compose.override.yaml"
 _HELD = ("memory", "port")
 """Checks that find what a running deployment itself holds."""
 
@@ -106,6 +108,9 @@ def _host_files(
     for name, template, executable in written:
         text = _templates().get_template(template).render(**context)
         yield RenderedFile(name, text, executable)
+    if context["addresses_to_set"]:
+        text = _templates().get_template("addresses.env.j2").render(**context)
+        yield RenderedFile(".env.example", text)
     if context["key_names"]:
         text = _templates().get_template("keys.env.j2").render(**context)
         yield RenderedFile("keys.env.example", text)
@@ -136,6 +141,8 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
         checks.append("port")
     imex = [IMEX_CHANNEL] if needs_imex(deployment) else []
     keys = dict.fromkeys(key for one in here for key in one.keys)
+    if keys:
+        checks.insert(1, "keys")
     addresses = {a.variable: a for one in here for a in told_addresses(one.launch.process)}
     return {
         **shared_context(deployment),
@@ -154,9 +161,11 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
         "unified_memory": deployment.hardware.unified_memory,
         "start_period_s": start_period_of(deployment),
         "addresses": list(addresses.values()),
+        "addresses_to_set": list(addresses.values()) if deployment.hosts > 1 else [],
         "key_names": _key_names(keys),
         "key_files": [(key.name, key.reference.file) for key in keys if key.reference.file],
         "checks": checks,
+        "own_checks": "compose_checks.sh.j2",
         "held": [check for check in checks if check in _HELD],
         "ports": [process.port for process in heads],
         "heads": [(state_of(process), process.port) for process in heads],
@@ -259,24 +268,21 @@ def _key_names(keys: Any) -> list[str]:
 def _start_file(deployment: Deployment, hosts: list[tuple[int, list[Contained]]]) -> RenderedFile:
     shared = shared_context(deployment)
     folders = []
-    addresses = []
     for number, here in hosts:
         folder = _folder(deployment, number).rstrip("/")
         names = [service.name for service in _services(deployment, here)]
-        folders.append((folder, number, ["preflight", *names]))
-        told = {a.variable for one in here for a in told_addresses(one.launch.process)}
-        addresses.append((folder, sorted(told)))
+        told = {pair for one in here for pair in told_hosts(deployment, one.launch.process)}
+        addresses = [f"{name}={example_address(host)}" for name, host in sorted(told)]
+        folders.append((folder, number, ["preflight", *names], addresses))
     routers = [number for number, here in hosts for one in here if one.launch.name == "router"]
-    checks = [service for _, _, names in folders for service in names if service.endswith("-check")]
     keys = secrets_of(deployment)
+    cached = deployment.profile.container.cache is not None
     text = _templates().get_template("compose_start.md.j2").render(
         **shared,
         heading=heading(deployment),
         folders=folders,
-        first_checks=checks if deployment.hosts == 1 else ["replicaN-check"],
-        router_waits=bool(routers) and deployment.hosts > 1,
         router_host=routers[0] if routers else None,
-        addresses=[(folder, variables) for folder, variables in addresses if variables],
+        before=before_start(deployment, image_of(deployment), cached, _TOKEN),
         key_names=_key_names(keys),
         key_files=[(key.name, key.reference.file) for key in keys if key.reference.file],
         notes=list(_notes(deployment)),
@@ -288,10 +294,9 @@ def _start_file(deployment: Deployment, hosts: list[tuple[int, list[Contained]]]
 
 def _notes(deployment: Deployment) -> Iterator[str]:
     checker = checker_of(deployment)
-    yield f"The engines run in `{image_of(deployment)}`."
     yield f"The checks run in `{checker}`, an image with bash, coreutils and serving-configurator."
     if needs_gpus(deployment):
-        yield "The host needs the NVIDIA Container Toolkit, for GPUs in containers."
+        yield "The NVIDIA Container Toolkit, for GPUs in containers."
     yield (
         "What belongs to one host alone, for instance SGLANG_HOST_IP, goes into a "
         "compose.override.yaml beside compose.yaml, as `environment` of the engine."

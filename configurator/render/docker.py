@@ -15,8 +15,9 @@ from configurator.render.bash import (
     process_context,
     script_name,
     shared_context,
-    told_addresses,
+    start_file,
 )
+from configurator.render.before import CONFIGURATOR, before_start
 from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.containers import (
     HOME,
@@ -54,22 +55,16 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     environment = templates()
     shared = {**shared_context(deployment), **_container_context(deployment)}
     files = []
-    told = []
     for one in contained(deployment, lambda word: f"${address_variable(word)}"):
         process = one.launch.process
         template = environment.get_template(_TEMPLATES[process.role])
         text = template.render(**{**shared, **_context(deployment, one)})
         files.append(RenderedFile(script_name(process), text, executable=True))
-        addresses = [address.variable for address in told_addresses(process)]
-        told.append((script_name(process), process, addresses))
     files += [profile_file(deployment), entry_file(deployment)]
-    start = environment.get_template("START.md.j2").render(
-        **shared,
-        scripts=[(name, process) for name, process, _ in told],
-        addresses=[(name, variables) for name, _, variables in told if variables],
-        notes=list(_notes(deployment)),
-    )
-    files.append(RenderedFile("START.md", start))
+    token = "export it, and `export CONFIGURATOR_PASS=HF_TOKEN`"
+    cached = deployment.profile.container.cache is not None
+    before = [*before_start(deployment, image_of(deployment), cached, token), CONFIGURATOR]
+    files.append(start_file(deployment, shared, "docker", before, list(_notes(deployment))))
     return (*files, *(probe_files() if instrumented(deployment) else ()))
 
 
@@ -111,7 +106,12 @@ def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
             if name in one.env
         ],
         "checks": [
-            checks[0], "docker", "image", *(["cache"] if caches else []), "container", *checks[1:],
+            checks[0],
+            "docker",
+            "image",
+            *(["cache"] if caches else []),
+            "container",
+            *checks[1:],
         ],
         "caches": caches,
         "own_checks": "docker_checks.sh.j2",
@@ -143,10 +143,9 @@ def _text(word: Word) -> str:
 
 def _notes(deployment: Deployment) -> Iterator[str]:
     """What a reader must know of the containers."""
-    yield f"Every process runs in a container of the image `{image_of(deployment)}`."
-    yield "The host needs docker, and `configurator` for the self-check."
+    yield "Docker on the host, and the right to use it."
     if needs_gpus(deployment):
-        yield "It also needs the NVIDIA Container Toolkit, for `docker run --gpus all`."
+        yield "The NVIDIA Container Toolkit, for `docker run --gpus all`."
     yield (
         "The engine has the environment of its image and of the script, not that of your shell: "
         "name in CONFIGURATOR_PASS what it shall have besides."

@@ -56,7 +56,13 @@ def _first_difference(held: bytes, wanted: bytes) -> int:
 def _left_over(wanted: set[str], folder: Path) -> Iterator[Drift]:
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         name = path.relative_to(folder).as_posix()
-        if name not in wanted and path.is_file() and not path.is_symlink() and _is_ours(path):
+        # A copy of an example, filled in for this host, is the operator's.
+        if (
+            not {name, f"{name}.example"} & wanted
+            and path.is_file()
+            and not path.is_symlink()
+            and _is_ours(path)
+        ):
             yield Drift(name, "left over")
 
 

@@ -65,3 +65,15 @@ def test_what_a_running_deployment_holds_is_not_in_its_own_way(
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_an_empty_key_is_found_before_anything_else(tmp_path: Path, free_port: int) -> None:
+    text = f"serving: {{port: {free_port}, api_key: {{env: THE_KEY}}}}\n"
+    code, printed = preflight(tmp_path, text)
+    assert code == 1
+    assert "variable THE_KEY is empty" in printed
+    assert "preflight engine" not in printed
+    code, printed = preflight(tmp_path, text, THE_KEY="top-secret")
+    assert code == 0, printed
+    assert "preflight keys: they are there" in printed
+    assert "top-secret" not in printed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from stand_in import LIBRARY
 
 from configurator.cli import run
@@ -63,3 +64,37 @@ def test_drift_ends_with_exit_code_1_and_writes_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert (tmp_path / "profile.yaml").read_text() == "x\n"
     assert run(["render", NAME, "--check", str(tmp_path / "none")]) == 2
+
+
+def test_a_folder_with_every_target_is_recognised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["render", NAME, "--all", "-o", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert run(["render", NAME, "--check", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "has a folder for each of bash, docker, compose, systemd" in said
+    assert f"give --all, or one of them: --target bash --check {tmp_path}/bash" in said
+    assert run(["render", NAME, "--all", "--check", str(tmp_path)]) == 0
+    assert run(["render", NAME, "--target", "bash", "--check", str(tmp_path / "bash")]) == 0
+
+
+def test_only_rendered_files_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(FILES, tmp_path)
+    (tmp_path / "START.md").unlink()
+    for number in range(len(FILES)):
+        (tmp_path / f"old-{number}.sh").write_text("# Made by configurator 0.0.1\n")
+    assert run(["render", NAME, "--check", str(tmp_path)]) == 1
+    total = len(FILES)
+    assert f"RND005: 1 of {total} files differ, and {total} left over" in capsys.readouterr().err
+
+
+def test_a_filled_in_example_is_the_operators(tmp_path: Path) -> None:
+    files = TARGETS["compose"](resolve(*LIBRARY.profile(NAME), LIBRARY))
+    write(files, tmp_path)
+    example = (tmp_path / "host0" / ".env.example").read_text()
+    assert "REPLICA1_HOST0_ADDR=\n" in example
+    (tmp_path / "host0" / ".env").write_text(example.replace("=\n", "=192.0.2.10\n"))
+    assert drift(files, tmp_path) == ()

@@ -3,7 +3,7 @@
 # is started, looked at in the engine's own image.
 #
 #   CONFIGURATOR_SKIP    checks to leave out, for instance gpu,port; all for every one. Known here:
-#                        profile, engine, packages, plugins, gpu, memory, port
+#                        profile, keys, engine, packages, plugins, gpu, memory, port
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -13,7 +13,7 @@ die() { say "FAILED: $*" >&2; exit 1; }
 # A command as the entry script would start it.
 engine() { bash "$HERE/entry.sh" "$@"; }
 
-KNOWN_CHECKS=,all,profile,engine,packages,plugins,gpu,memory,port,
+KNOWN_CHECKS=,all,profile,keys,engine,packages,plugins,gpu,memory,port,
 skipped() {
   [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* || ,${CONFIGURATOR_SKIP:-}, == *,all,* ]] && say "preflight $1: skipped"
 }
@@ -22,7 +22,7 @@ check_settings() {
   local name names=()
   IFS=, read -ra names <<<"${CONFIGURATOR_SKIP:-}"
   for name in "${names[@]}"; do
-    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, engine, packages, plugins, gpu, memory, port, all"
+    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, keys, engine, packages, plugins, gpu, memory, port, all"
   done
   case ${CONFIGURATOR_CHECK:-enforce} in
     enforce | warn | skip) ;;
@@ -34,6 +34,12 @@ check_profile() {
   head -n 1 -- "$HERE/profile.yaml" 2>/dev/null | grep -qF 'launch efc9af49a5feb1de' ||
     die "$HERE/profile.yaml is missing or of another rendering; copy the whole folder again"
   say "preflight profile: launch efc9af49a5feb1de"
+}
+
+check_keys() {
+  [[ -n ${LING_API_KEY:-} ]] || die "variable LING_API_KEY is empty; it must hold the key: export it, or give an --env-file"
+  unset -v LING_API_KEY
+  say "preflight keys: they are there"
 }
 
 check_engine() {
@@ -94,6 +100,7 @@ check_port() {
 preflight() {
   check_settings
   skipped profile || check_profile
+  skipped keys || check_keys
   skipped engine || check_engine
   skipped packages || check_packages
   skipped plugins || check_plugins

@@ -395,7 +395,7 @@ self_check() {
   if ! command -v "${command[0]}" >/dev/null; then
     say "self-check: ${command[0]} is not installed here; NOTHING is proven" >&2
     [[ $mode == warn ]] && return 0
-    die "install serving-configurator here, or set CONFIGURATOR_CHECK=skip and run 'configurator check' elsewhere"
+    die "install configurator here (START.md says how) and name it in CONFIGURATOR, or set CONFIGURATOR_CHECK=skip and run 'configurator check' elsewhere"
   fi
   missing=$(why_no_report)
   [[ -z $missing ]] || say "self-check: no report from inside the engine in $REPORTS: $missing" >&2
