@@ -113,7 +113,7 @@ def _made_with_all(folder: Path) -> list[str]:
     """The targets that have a folder each in this one, as `--all` makes them."""
     from configurator.render import TARGETS
 
-    made = [name for name in TARGETS if (folder / name / "START.md").is_file()]
+    made = [name for name in TARGETS if (folder / name).is_dir()]
     return made if len(made) > 1 and not (folder / "START.md").exists() else []
 
 

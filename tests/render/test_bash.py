@@ -87,5 +87,5 @@ def test_only_scripts_that_need_an_address_are_said_to(tmp_path: Path) -> None:
     apart = rendered(tmp_path, "topology: {replicas: 2}\n", gpus=2) / "START.md"
     assert "ADDR" not in apart.read_text()
     router = (GOLDEN / "muse-spark-open-gb300x8" / "START.md").read_text()
-    assert "- `router.sh`: `REPLICA0_HOST0_ADDR`, `REPLICA1_HOST0_ADDR`" in router
+    assert "REPLICA0_HOST0_ADDR=192.0.2.10 REPLICA1_HOST0_ADDR=192.0.2.11 ./router.sh" in router
     assert "`replica0-host0.sh`: `" not in router

@@ -1,4 +1,4 @@
-"""START.md of the targets that start engines on hosts: nothing is left for the reader to find out."""
+"""START.md of the targets for hosts: nothing is left for the reader to find out."""
 
 from __future__ import annotations
 

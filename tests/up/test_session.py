@@ -252,6 +252,8 @@ def test_a_python_without_the_engine_is_found_and_can_be_skipped(start: Start) -
     process = start.up("no-sglang,hangs", "--skip", "engine", report="again")
     start.wait_phase("capturing graphs", "replica0-host0", "again")
     process.kill()
+    output, _ = process.communicate(timeout=60)
+    assert "preflight: good; no sglang, Python" in output
 
 
 def test_two_starts_do_not_fight(start: Start) -> None:
