@@ -131,9 +131,9 @@ def _compare(files: tuple[RenderedFile, ...], folder: Path, everything: bool) ->
     for one in found:
         click.echo(f"{folder}/{one}")
     if found:
-        extra = sum(one.how == "left over" for one in found)
+        extra = sum(one.how.startswith(("left over", "foreign")) for one in found)
         left = (
-            f", and {extra} left over; render again, and remove those"
+            f", and {extra} left over or foreign; render again, and remove those"
             if extra
             else "; render again"
         )

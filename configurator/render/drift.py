@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from configurator.render.files import MARK, RenderedFile
+from configurator.render.files import (
+    MARK,
+    RenderedFile,
+    beside_the_probe,
+    holds,
+    of_another_version,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +24,10 @@ class Drift:
 
     path: str
     """Relative to the folder."""
-    how: Literal["missing", "changed", "left over"]
+    how: Literal[
+        "missing", "not a file", "unreadable", "changed", "not executable", "writable by everyone",
+        "left over", "foreign in the probe's folder, where the engine looks for modules",
+    ]  # fmt: skip
     line: int | None = None
     """The first line that differs, of the file on disk."""
 
@@ -28,22 +39,46 @@ class Drift:
 def drift(files: Iterable[RenderedFile], folder: Path) -> tuple[Drift, ...]:
     """Every difference between the rendered files and those in the folder, in their order.
 
-    Files that we did not make are no drift; one of ours that is no longer rendered is.
+    Files that we did not make are no drift, save beside the probe's modules; one of ours that is
+    no longer rendered is.
     """
     wanted = {file.path: file for file in files}
     found = [one for file in wanted.values() for one in _of_file(file, folder)]
-    return (*found, *_left_over(set(wanted), folder))
+    foreign = [
+        Drift(
+            path.relative_to(folder).as_posix(),
+            "foreign in the probe's folder, where the engine looks for modules",
+        )
+        for path in beside_the_probe([(folder / name, wanted[name]) for name in wanted], folder)
+    ]
+    told = {one.path for one in foreign}
+    left = (one for one in left_over(wanted.values(), folder) if one.path not in told)
+    return (*found, *left, *foreign)
 
 
 def _of_file(file: RenderedFile, folder: Path) -> Iterator[Drift]:
+    path = folder / file.path
     try:
-        held = (folder / file.path).read_bytes()
+        mode = path.stat().st_mode
+        # Nothing else is opened: a pipe would wait.
+        held = path.read_bytes() if stat.S_ISREG(mode) else None
+    except (FileNotFoundError, NotADirectoryError):
+        yield Drift(file.path, "not a file" if path.is_symlink() else "missing")
+        return
     except OSError:
-        yield Drift(file.path, "missing")
+        yield Drift(file.path, "unreadable")
+        return
+    if held is None:
+        yield Drift(file.path, "not a file")
         return
     wanted = file.text.encode("utf-8", "surrogatepass")
     if held != wanted:
         yield Drift(file.path, "changed", _first_difference(held, wanted))
+    if file.executable and not mode & stat.S_IXUSR:
+        yield Drift(file.path, "not executable")
+    # That its group may write is usual where every user has a group of their own.
+    if mode & stat.S_IWOTH:
+        yield Drift(file.path, "writable by everyone")
 
 
 def _first_difference(held: bytes, wanted: bytes) -> int:
@@ -53,22 +88,20 @@ def _first_difference(held: bytes, wanted: bytes) -> int:
     return next((number for number, (one, other) in pairs if one != other), same + 1)
 
 
-def _left_over(wanted: set[str], folder: Path) -> Iterator[Drift]:
-    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+def left_over(files: Iterable[RenderedFile], folder: Path) -> Iterator[Drift]:
+    """Files that a rendering of ours made and this one does not."""
+    marks = {folder / file.path: file.mark for file in files}
+    for path in sorted(_files_below(folder)):
         name = path.relative_to(folder).as_posix()
         # A copy of an example, filled in for this host, is the operator's.
-        if (
-            not {name, f"{name}.example"} & wanted
-            and path.is_file()
-            and not path.is_symlink()
-            and _is_ours(path)
-        ):
+        if folder / f"{name}.example" in marks:
+            continue
+        if path not in marks and (holds(path, MARK) or of_another_version(path, marks)):
             yield Drift(name, "left over")
 
 
-def _is_ours(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return MARK.encode() in file.read(4096)
-    except OSError:
-        return False
+def _files_below(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        paths = (Path(place, name) for name in names)
+        yield from (path for path in paths if not path.is_symlink())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,31 +81,55 @@ def write(files: Iterable[RenderedFile], folder: Path) -> list[Path]:
             folder cannot be written. Nothing is written then.
     """
     wanted = [(folder / file.path, file) for file in files]
-    for path in (*_foreign(wanted), *_beside_the_probe(wanted, folder)):
+    for path in (*_foreign(wanted), *beside_the_probe(wanted, folder)):
         raise ConfiguratorError.single(
             "RND002", f"{path} exists and was not made by configurator",
             "choose an empty folder, or move the file away",
         )  # fmt: skip
     try:
+        # Every folder is made and tried before the first file is written.
+        for parent in dict.fromkeys(path.parent for path, _ in wanted):
+            _no_file_in_the_way(parent)
+        for parent in dict.fromkeys(path.parent for path, _ in wanted):
+            parent.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=parent).close()
         for path, file in wanted:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f".{path.name}.partial")
-            partial.write_text(file.text, encoding="utf-8", newline="\n")
-            partial.chmod(0o755 if file.executable else 0o644)
-            os.replace(partial, path)
+            _replace(path, file)
     except OSError as error:
+        why = error.strerror or error
         raise ConfiguratorError.single(
-            "RND003", f"cannot write to {folder}: {error.strerror or error}", "check the folder"
+            "RND003", f"cannot write to {error.filename or folder}: {why}", "check the folder"
         ) from error
     return [path for path, _ in wanted]
 
 
+def _no_file_in_the_way(folder: Path) -> None:
+    """Raise if `folder` can be none, before any folder is made."""
+    places = (folder, *folder.parents)
+    found = next((place for place in places if os.path.lexists(place)), folder)
+    if not found.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(found))
+
+
+def _replace(path: Path, file: RenderedFile) -> None:
+    """Write in one step, by way of a new file that no link can have been laid for."""
+    handle, partial = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
+    try:
+        with open(handle, "w", encoding="utf-8", newline="\n") as fresh:
+            fresh.write(file.text)
+            os.fchmod(handle, 0o755 if file.executable else 0o644)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
 def _foreign(wanted: Iterable[tuple[Path, RenderedFile]]) -> Iterator[Path]:
-    """What is in the way of our files and not ours."""
-    return (path for path, file in wanted if path.exists() and not _holds(path, file.mark))
+    """What is in the way of our files and not ours; a link to nothing is, too."""
+    return (path for path, file in wanted if os.path.lexists(path) and not holds(path, file.mark))
 
 
-def _beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path) -> Iterator[Path]:
+def beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path) -> Iterator[Path]:
     """Files in a folder of the probe: on the engine's search path they could shadow a module."""
     ours = {path: file.mark for path, file in wanted}
     within = (parent for path in ours for parent in path.parents if folder in parent.parents)
@@ -112,21 +138,24 @@ def _beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path)
             hidden = path.name.startswith(".") or "__pycache__" in path.parts
             # Behind a link to a folder lie modules too.
             is_folder = path.is_dir() and not path.is_symlink()
-            if not (path in ours or hidden or is_folder or _of_another_version(path, ours)):
+            if not (path in ours or hidden or is_folder or of_another_version(path, ours)):
                 yield path
 
 
-def _of_another_version(path: Path, ours: Mapping[Path, str]) -> bool:
+def of_another_version(path: Path, ours: Mapping[Path, str]) -> bool:
     """A module that a package of ours had once or will have, or that the package was once.
 
     Where both lie beside each other, Python takes the package.
     """
     packages = (path.parent, path.with_suffix(""))
     marks = (ours.get(package / "__init__.py") for package in packages)
-    return path.suffix == ".py" and any(mark is not None and _holds(path, mark) for mark in marks)
+    return path.suffix == ".py" and any(mark is not None and holds(path, mark) for mark in marks)
 
 
-def _holds(path: Path, mark: str) -> bool:
+def holds(path: Path, mark: str) -> bool:
+    """Whether the head of a file has this mark; what is no file, or cannot be read, has none."""
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
             return mark.encode() in file.read(4096)

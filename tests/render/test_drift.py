@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_only_rendered_files_are_counted(
         (tmp_path / f"old-{number}.sh").write_text("# Made by configurator 0.0.1\n")
     assert run(["render", NAME, "--check", str(tmp_path)]) == 1
     total = len(FILES)
-    assert f"RND005: 1 of {total} files differ, and {total} left over" in capsys.readouterr().err
+    assert f"RND005: 1 of {total} files differ, and {total} left over or foreign" in capsys.readouterr().err
 
 
 def test_a_filled_in_example_is_the_operators(tmp_path: Path) -> None:
@@ -98,3 +99,82 @@ def test_a_filled_in_example_is_the_operators(tmp_path: Path) -> None:
     assert "REPLICA1_HOST0_ADDR=\n" in example
     (tmp_path / "host0" / ".env").write_text(example.replace("=\n", "=192.0.2.10\n"))
     assert drift(files, tmp_path) == ()
+
+
+SCRIPT = "replica0-host0.sh"
+FOREIGN = "is foreign in the probe's folder, where the engine looks for modules"
+
+
+def test_a_lost_executable_bit_and_one_that_everyone_may_write(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    script = tmp_path / SCRIPT
+    script.chmod(0o644)
+    assert said(tmp_path) == [f"{SCRIPT} is not executable"]
+    script.chmod(0o777)
+    (tmp_path / "START.md").chmod(0o646)
+    assert set(said(tmp_path)) == {
+        f"{SCRIPT} is writable by everyone", "START.md is writable by everyone",
+    }  # fmt: skip
+    assert run(["render", NAME, "--check", str(tmp_path)]) == 1
+    write(FILES, tmp_path)
+    assert said(tmp_path) == []
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o700, 0o500])
+def test_modes_of_other_umasks_are_no_drift(tmp_path: Path, mode: int) -> None:
+    write(FILES, tmp_path)
+    (tmp_path / SCRIPT).chmod(mode)
+    assert said(tmp_path) == []
+
+
+def test_files_beside_the_probe_could_shadow_modules(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    (tmp_path / "probe" / "torch.py").write_text("")
+    (tmp_path / "probe" / "numpy").symlink_to(tmp_path)
+    marked = tmp_path / "probe" / "json.py"
+    marked.write_text("# Made by configurator\n")
+    cache = tmp_path / "probe" / "configurator_probe" / "__pycache__"
+    cache.mkdir()
+    (cache / "run.cpython-311.pyc").write_bytes(b"Made by configurator")
+    (tmp_path / "torch.py").write_text("of the operator, and nobody looks for modules here")
+    assert said(tmp_path) == [
+        f"probe/{name} {FOREIGN}" for name in ("json.py", "numpy", "torch.py")
+    ]
+    assert run(["render", NAME, "--check", str(tmp_path)]) == 1
+
+
+def test_a_module_of_an_earlier_probe_is_left_over(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    package = tmp_path / "probe" / "configurator_probe"
+    head = (package / "run.py").read_text().splitlines()[0]
+    (package / "older.py").write_text(f"{head}\n")
+    (tmp_path / "probe" / "configurator_probe.py").write_text(f"{head}\n")
+    assert said(tmp_path) == [
+        "probe/configurator_probe/older.py is left over",
+        "probe/configurator_probe.py is left over",
+    ]
+
+
+def test_what_is_no_file_is_not_called_missing(tmp_path: Path) -> None:
+    write(FILES, tmp_path)
+    for name in ("START.md", "router.sh", SCRIPT):
+        (tmp_path / name).unlink()
+    (tmp_path / "START.md").mkdir()
+    (tmp_path / "router.sh").symlink_to(tmp_path / "nothing")
+    os.mkfifo(tmp_path / SCRIPT)
+    assert set(said(tmp_path)) == {
+        f"{name} is not a file" for name in ("START.md", "router.sh", SCRIPT)
+    }
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(FILES, tmp_path)
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == "router.sh":
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert said(tmp_path) == ["router.sh is unreadable"]

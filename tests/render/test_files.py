@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,68 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfiguratorError, match="RND003"):
         write([RenderedFile("a", MADE)], tmp_path / "file" / "below")
+
+
+def test_a_link_laid_for_the_unfinished_file_is_not_followed(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("somebody's own work")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / ".a.sh.partial").symlink_to(mine)
+    write([RenderedFile("a.sh", MADE, True)], out)
+    assert mine.read_text() == "somebody's own work"
+    assert (out / "a.sh").stat().st_mode & 0o777 == 0o755
+    assert sorted(path.name for path in out.iterdir()) == [".a.sh.partial", "a.sh"]
+
+
+@pytest.mark.parametrize("kind", ["link to nothing", "folder", "pipe"])
+def test_what_is_no_file_is_in_the_way(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "b"
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(tmp_path / "nothing")
+    with pytest.raises(ConfiguratorError, match="RND002"):
+        write([RenderedFile("a", MADE), RenderedFile("b", MADE)], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    assert place.is_symlink() == (kind == "link to nothing")
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_file_where_a_folder_is_needed_is_seen_before_anything_is_written(
+    tmp_path: Path, is_link: bool
+) -> None:
+    place = tmp_path / "probe"
+    if is_link:
+        place.symlink_to(tmp_path / "nothing")
+    else:
+        place.write_text("")
+    files = [RenderedFile(name, MADE) for name in ("a", "new/a", "probe/below/b.py")]
+    with pytest.raises(ConfiguratorError, match=r"RND003.*probe: Not a directory"):
+        write(files, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["probe"]
+
+
+def test_a_folder_that_takes_no_file_is_seen_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(dir: Path) -> io.BytesIO:
+        if dir.name == "b":
+            raise OSError(28, "No space left on device")
+        return io.BytesIO()
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(ConfiguratorError, match="RND003"):
+        write([RenderedFile("a", MADE), RenderedFile("b/b", MADE)], tmp_path)
+    assert not (tmp_path / "a").exists()
+
+
+def test_an_unfinished_file_is_removed(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write([RenderedFile("a", "\ud800")], tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_probe_in_any_folder_stands_alone(tmp_path: Path) -> None:
