@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,15 +146,33 @@ def _compare(files: tuple[RenderedFile, ...], folder: Path, everything: bool) ->
 
 
 def _write(deployment: Deployment, files: tuple[RenderedFile, ...], out: Path | None) -> int:
-    from configurator.render import write
+    from configurator.render import left_over, write
 
     assert out is not None
+    former = _named_in(out, files)
     for path in write(files, out):
         click.echo(path)
+    for path, name in former.items():
+        if name != deployment.name:
+            click.echo(f"{path} was of deployment {name}, and is replaced", err=True)
+    for one in left_over(files, out):
+        click.echo(f"{out / one.path} is of an earlier or another rendering: remove it", err=True)
     _warn_of_a_tag(deployment, files)
     if deployment.profile.status == "unverified":
         click.echo("unverified: nobody has yet run this composition as a whole", err=True)
     return 0
+
+
+def _named_in(out: Path, files: tuple[RenderedFile, ...]) -> dict[Path, str]:
+    """Names of the deployments of which profiles are there that `files` replace."""
+    from configurator.render.files import MARK, holds
+
+    named = re.compile(r"^name: *(['\"]?)(.+)\1$", re.MULTILINE)
+    found = {}
+    for path in (out / file.path for file in files if file.path.endswith("profile.yaml")):
+        if holds(path, MARK) and (name := named.search(path.read_text(errors="replace"))):
+            found[path] = name[2]
+    return found
 
 
 def _warn_of_a_tag(deployment: Deployment, files: tuple[RenderedFile, ...]) -> None:

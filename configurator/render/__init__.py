@@ -6,7 +6,7 @@ import dataclasses
 
 from configurator.deployment import Deployment
 from configurator.render import bash, compose, docker, dynamo, k8s, lws, slurm, systemd
-from configurator.render.drift import drift
+from configurator.render.drift import drift, left_over
 from configurator.render.files import RenderedFile, Target, fingerprint, write
 from configurator.render.launches import Folders, listing
 
@@ -39,6 +39,7 @@ __all__ = [
     "Target",
     "drift",
     "fingerprint",
+    "left_over",
     "listing",
     "render_all",
     "write",

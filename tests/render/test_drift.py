@@ -178,3 +178,44 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
     assert said(tmp_path) == ["router.sh is unreadable"]
+
+
+def rendered(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """What `render` says of files that were there before."""
+    capsys.readouterr()
+    assert run(["render", *words, "-o", str(folder)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    return [line.removeprefix(f"{folder}/") for line in lines if line.startswith(f"{folder}/")]
+
+
+def test_rendering_names_what_earlier_renderings_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rendered(tmp_path, capsys, NAME) == []
+    (tmp_path / "notes.txt").write_text("mine\n")
+    assert rendered(tmp_path, capsys, NAME) == []
+    script = (tmp_path / SCRIPT).read_text()
+    (tmp_path / "replica9-host0.sh").write_text(script)
+    older = tmp_path / "probe" / "configurator_probe" / "older.py"
+    older.write_text((older.with_name("run.py")).read_text())
+    earlier = "is of an earlier or another rendering: remove it"
+    assert rendered(tmp_path, capsys, NAME) == [
+        f"probe/configurator_probe/older.py {earlier}", f"replica9-host0.sh {earlier}",
+    ]  # fmt: skip
+    assert older.exists()
+
+
+def test_rendering_names_what_is_of_another_target_or_deployment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = "ling-3.0-flash-spark"
+    earlier = "is of an earlier or another rendering: remove it"
+    rendered(tmp_path, capsys, NAME)
+    told = rendered(tmp_path, capsys, other)
+    assert told[0] == f"profile.yaml was of deployment {NAME}, and is replaced"
+    assert f"router.sh {earlier}" in told
+    assert not [line for line in told if line.startswith(f"{SCRIPT} ")]
+    assert rendered(tmp_path / "b", capsys, other) == []
+    told = rendered(tmp_path / "b", capsys, other, "--target", "compose")
+    assert f"{SCRIPT} {earlier}" in told
+    assert all(line.endswith(earlier) for line in told)
