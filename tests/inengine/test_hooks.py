@@ -346,6 +346,52 @@ def test_other_ranks_and_lone_ones_answer_for_themselves(
     assert answered()["configurator_probe_ranks"] == []
 
 
+def of_size(size: int) -> dict[str, Any]:
+    """A report whose text has so many bytes."""
+    report = {
+        "schema": "configurator/report/1", "stage": "ready", "process": {"pid": 7, "time": 1.5},
+        "start": {"random_seed": 3}, "rank": {"tp_rank": 1}, "versions": {"engine": "0.5.23"},
+        "target": {"layers": ""}, "drafts": [], "errors": [],
+    }  # fmt: skip
+    return {**report, "target": {"layers": "x" * (size - len(json.dumps(report)))}}
+
+
+def handed_on(monkeypatch: pytest.MonkeyPatch, report: dict[str, Any]) -> dict[str, Any]:
+    """What the first rank has of a report that the second one published."""
+    store = Store()
+    of_rank(monkeypatch, store, 1, 2)
+    gathering.publish(report)
+    assert len(store["configurator_probe/1"]) <= 2**20
+    of_rank(monkeypatch, store, 0, 2)
+    (gathered,) = gathering.gather()
+    return gathered
+
+
+def test_a_report_that_would_break_the_engines_store_is_not_handed_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = of_size(2**20 + 1)
+    error = "the report of 1048577 bytes is too large to hand on to other hosts"
+    kept = ("schema", "stage", "process", "start", "rank", "versions")
+    assert handed_on(monkeypatch, report) == {
+        **{name: report[name] for name in kept},
+        "errors": [{"part": "all", "error": error}],
+    }
+    assert error in capsys.readouterr().err
+    without = {name: value for name, value in report.items() if name not in ("start", "versions")}
+    assert set(handed_on(monkeypatch, {**without, "target": "\u00e9" * 2**20})) == {
+        "schema", "stage", "process", "rank", "errors",
+    }  # fmt: skip
+
+
+def test_the_largest_report_that_is_handed_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = of_size(2**20)
+    assert handed_on(monkeypatch, report) == report
+    assert capsys.readouterr().err == ""
+
+
 def test_a_store_that_fails_costs_the_other_reports_and_nothing_else(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 from .values import get
 
 KEY = "configurator_probe"
+LARGEST = 2**20
+"""Bytes of a report that the store is given: one that it refuses breaks the engine's own use."""
+_KEPT = ("schema", "stage", "process", "start", "rank", "versions")
 _others: dict[int, dict[str, Any]] = {}
 
 
@@ -26,9 +29,20 @@ def publish(report: dict[str, Any]) -> None:
         store = _store()
         if store is not None:
             rank = sys.modules["torch"].distributed.get_rank()
-            store.set(f"{KEY}/{rank}", json.dumps(report))
+            store.set(f"{KEY}/{rank}", _text(report))
     except Exception as error:
         sys.stderr.write(f"configurator_probe: no other host gets this report: {error!r}\n")
+
+
+def _text(report: dict[str, Any]) -> str:
+    """The report, or who speaks and that the report is too large."""
+    text = json.dumps(report)  # ASCII: as many bytes as characters
+    if len(text) <= LARGEST:
+        return text
+    error = f"the report of {len(text)} bytes is too large to hand on to other hosts"
+    sys.stderr.write(f"configurator_probe: {error}\n")
+    small = {name: report[name] for name in _KEPT if name in report}
+    return json.dumps({**small, "errors": [{"part": "all", "error": error}]})
 
 
 def gather() -> list[dict[str, Any]]:
