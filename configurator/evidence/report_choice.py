@@ -205,7 +205,7 @@ def _agreeing(reports: list[Report], live: list[Report], why: list[str]) -> tupl
     found: list[Report] = []
     for same in by_rank.values():
         top = max(stage_order(one) for one in same)
-        last = [one for one in same if stage_order(one) == top]
+        last = _in_full([one for one in same if stage_order(one) == top])
         other = next((one for one in last if _facts(one) != _facts(last[0])), None)
         early = _of_another_process(same, last, live)
         if other is not None:
@@ -218,6 +218,13 @@ def _agreeing(reports: list[Report], live: list[Report], why: list[str]) -> tupl
         else:
             found += last
     return latest(found)
+
+
+def _in_full(reports: list[Report]) -> list[Report]:
+    """Without the stand-in for a report that was too large to hand on, where that report is."""
+    full = [one for one in reports if "all" not in one.errors]
+    made = {(process_of(one), time_of(one)) for one in full if time_of(one) is not None}
+    return [one for one in reports if one in full or (process_of(one), time_of(one)) not in made]
 
 
 def _of_another_process(

@@ -81,6 +81,22 @@ def test_two_reports_of_one_rank_that_contradict_each_other_do_not_count() -> No
     assert chosen(report(target=OTHER), live=(report(LIVE),))[0] == []
 
 
+def test_a_report_too_large_to_hand_on_counts_where_its_file_is() -> None:
+    errors = [{"part": "all", "error": "the report of 9 bytes is too large to hand on"}]
+    of_rank_1 = f"{LIVE}_ranks/0"
+
+    def stand_in(**more: Any) -> Report:
+        return report(of_rank_1, pid=8, rank=1, target=None, hooks=None, errors=errors, **more)
+
+    own, full = report(LIVE), report("b.json", pid=8, rank=1)
+    assert chosen(full, live=(own, stand_in()), info=ANSWERS) == ([LIVE, "b.json"], ())
+    assert chosen(live=(own, stand_in()), info=ANSWERS) == ([LIVE, of_rank_1], ())
+    # Of another process or moment it stands for another report.
+    kept, why = chosen(full, live=(own, stand_in(time=START + 1)), info=ANSWERS)
+    assert kept == [LIVE]
+    assert "contradict each other" in why[0]
+
+
 def test_a_stage_that_is_not_known_never_displaces_ready() -> None:
     odd = report("z.json", stage="bogus", target=OTHER)
     assert chosen(report("a.json"), odd) == (["a.json"], ())
