@@ -89,7 +89,10 @@ def test_only_rendered_files_are_counted(
         (tmp_path / f"old-{number}.sh").write_text("# Made by configurator 0.0.1\n")
     assert run(["render", NAME, "--check", str(tmp_path)]) == 1
     total = len(FILES)
-    assert f"RND005: 1 of {total} files differ, and {total} left over or foreign" in capsys.readouterr().err
+    assert (
+        f"RND005: 1 of {total} files differ, and {total} left over or foreign"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_filled_in_example_is_the_operators(tmp_path: Path) -> None:
