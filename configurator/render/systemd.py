@@ -7,6 +7,7 @@ the host; after it, the same script waits and proves, and `systemctl start` wait
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 from configurator.deployment import Deployment, HostPlaceholder, Word
@@ -20,6 +21,7 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
+from configurator.render.prerequisites import about_plugins, about_weights, repositories_of
 from configurator.render.common import heading, probe_files, profile_file, templates
 from configurator.render.containers import KEY_SHOWN, LOG, STATE_VARIABLE, entry_file, leads
 from configurator.render.files import PROBE, REPORTS, RenderedFile
@@ -38,8 +40,11 @@ from configurator.render.quoting import comment
 from configurator.render.unitwords import LONGEST_LINE, command_word, setting_path, setting_word
 from configurator.schema.profile import SecretRef
 
+_ENVIRONMENT = "the environment of the engine's python3"
 CHECK_S = 600
 """Longest self-check, and what preflight takes besides, that a start waits for."""
+STARTS = 5
+"""Starts, by hand too, after which systemd ends a loop of crashes."""
 RESERVE_GIB = 4
 """Memory that stays free where CPU and GPU share it. Chosen, not measured: what a driver needs to
 end a process in order is not published."""
@@ -117,6 +122,7 @@ def _within_limits(text: str) -> str:
 def _host_context(deployment: Deployment, host: int, mine: list[EngineLaunch]) -> dict[str, Any]:
     keys = [key for key in secrets_of(deployment) if any(_has(launch, key) for launch in mine)]
     told = {a.variable: a.what for one in mine for a in told_addresses(one.process)}
+    start_s = deployment.profile.startup.timeout_s + CHECK_S
     return {
         "heading": heading(deployment),
         "deployment": deployment.name,
@@ -134,8 +140,18 @@ def _host_context(deployment: Deployment, host: int, mine: list[EngineLaunch]) -
         ],
         "told": list(told.items()) if deployment.hosts > 1 else [],
         "keys": [(key, credential_path(key), comment(_wish(key))) for key in keys],
-        "start_s": deployment.profile.startup.timeout_s + CHECK_S,
+        "folder_of": lambda path: str(PurePosixPath(path).parent),
+        "before": [
+            *about_plugins(deployment, _ENVIRONMENT),
+            *about_weights(deployment, None, "as the unit's user, "),
+        ],
+        "downloads": bool(repositories_of(deployment)),
+        "engine_version": deployment.engine.version,
+        "start_s": start_s,
         "check_s": CHECK_S,
+        "starts": STARTS,
+        # No more fit in than one besides.
+        "limit_s": start_s * (STARTS + 1),
     }
 
 
@@ -170,7 +186,7 @@ def _unit_context(
         "variables": list(_said_once(_variables(deployment, launch))),
         "words": list(_said_once(lines(process, lambda word: _text(deployment, word)))),
         "key_places": _key_places(deployment, launch),
-        "told_here": deployment.hosts > 1 and any(addresses_of(process)),
+        "told_here": list(told_addresses(process)) if deployment.hosts > 1 else [],
         "without": "".join(f" -u {name}" for name in names),
         "script": "" if is_router else script_name(process),
         "waits_for": [
@@ -235,6 +251,8 @@ def _script_context(deployment: Deployment, launch: EngineLaunch) -> dict[str, A
     named = {(k.reference.file, k.reference.env): k.name for k in secrets_of(deployment)}
     return {
         **context,
+        "for_python": "for the python3 of this unit",
+        "engine_remedy": f"name the folder of the engine's in PATH of {settings_of(deployment)}/host.env",
         "unit": unit_name(deployment, launch),
         "credential_names": [(s, named[s.file, s.env]) for s in context["secrets"]],
         "serving_key": named.get((wanted.file, wanted.env), "") if wanted else "",

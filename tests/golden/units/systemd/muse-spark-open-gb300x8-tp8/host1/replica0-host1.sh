@@ -63,7 +63,7 @@ check_profile() {
 check_engine() {
   local found wanted=0.5.23
   found=$(engine python3 -c 'import importlib.metadata as m; print(m.version("sglang"))' 2>/dev/null) ||
-    die "sglang is not installed for python3; activate its environment"
+    die "sglang is not installed for the python3 of this unit; name the folder of the engine's in PATH of /etc/configurator/muse-spark-open-gb300x8-tp8/host.env"
   if [[ $found != "$wanted" ]]; then
     die "sglang is $found, the profile is for $wanted: flags differ between versions; install it, or change engine.version"
   fi
