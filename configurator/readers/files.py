@@ -29,7 +29,7 @@ _YAML = re.compile(r"---|%YAML|[A-Za-z][\w.-]*[ \t]*:(?:\s|$)")
 """How the first line of a YAML document looks, and that of a script does not."""
 _RUN = templated(run_script)
 """For scripts in YAML, whose own words know their placeholders."""
-_PROFILE = "configurator/v1"
+_PROFILE = re.compile(r"""(?m)^apiVersion[ \t]*:[ \t]*["']?configurator/v1\b""")
 
 
 def read_commands(path: Path, given: Mapping[str, str] | None = None) -> Reading:
@@ -168,8 +168,10 @@ def _nothing(name: str, count: int, text: str = "") -> Problem:
     remedy = "give a file that starts the engine, or its arguments as they are"
     if count:
         message, remedy = f"{count} launches where one is expected", "give one launch"
-    if _PROFILE in text:
+    if _PROFILE.search(text):
         remedy = "this is a profile: `configurator validate` reads it"
+    elif "dynamo.sglang" in text:
+        remedy = "workers of NVIDIA Dynamo are not read, but for those of `render --target dynamo`"
     elif re.search(r"sglang\.launch_server|sglang serve", _without_comments(text)):
         message = "the engine is named here, but no launch of it could be read"
         remedy = "give the launch itself, or its words as --argv-json"

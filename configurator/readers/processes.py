@@ -14,7 +14,7 @@ from configurator.readers.options import Words, options, split_options
 from configurator.readers.pieces import Places
 from configurator.readers.reading import Invocations
 from configurator.readers.splitting import split_words
-from configurator.readers.wrappers import ENTRY, program_name, unwrap
+from configurator.readers.wrappers import ENTER, ENTRY, program_name, unwrap
 from configurator.words import Command, Invocation, Setting, Span, Word, joined
 
 _LIMIT = 10
@@ -26,6 +26,7 @@ _SHELLS = frozenset({"bash", "sh", "dash", "ash", "zsh", "ksh", "rbash", "busybo
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "ray", "mpirun_rsh"})
 _PARALLEL = ("torch.distributed.run", "torch.distributed.launch", "sglang_router.launch_server")
+_DYNAMO = "dynamo.sglang"
 _SHELL_OPTIONS = options("-o +o -O +O --rcfile --init-file")
 
 
@@ -180,6 +181,8 @@ def _python(invocation: Invocation, words: Words) -> Result:
             return _found(invocation, rest, "launch_server")
         if name in ("sglang.cli.main", "sglang"):
             return _serve(invocation, rest)
+        if name == _DYNAMO:
+            return (), _foreign(module)
         if name.split(".")[0] == "vllm" and (name != "vllm" or rest[:1]):
             return (), _vllm(module)
         if name in _PARALLEL and any("sglang" in word.text for word in (module, *rest)):
@@ -190,9 +193,22 @@ def _python(invocation: Invocation, words: Words) -> Result:
     script = program_name(rest[0])
     if script == "launch_server.py":
         return _found(invocation, rest[1:], "launch_server")
+    if script == ENTER:
+        return _worker(unwrap(replace(invocation, words=rest)) or invocation)
     if script in ("sglang", "vllm", "torchrun"):
         return _program(replace(invocation, words=rest), _Around(_no_script))
     return _NOTHING
+
+
+def _worker(invocation: Invocation) -> Result:
+    """What our own manifest gives a worker of Dynamo: the engine's words, and no others."""
+    words = invocation.words
+    if not words or not _PYTHON.fullmatch(program_name(words[0])):
+        return _NOTHING
+    module, rest = _module(words[1:])
+    if module is None or module.text != _DYNAMO:
+        return _NOTHING
+    return _found(invocation, rest, "launch_server")
 
 
 def _no_script(
@@ -320,6 +336,17 @@ def _vllm(word: Word) -> tuple[Problem, ...]:
             "LNT006",
             "this launches vLLM, not SGLang",
             "replace the program by `sglang serve` and its equivalents are checked",
+            word.position,
+        ),
+    )
+
+
+def _foreign(word: Word) -> tuple[Problem, ...]:
+    return (
+        Problem(
+            "LNT007",
+            "this is a worker of NVIDIA Dynamo, whose options stand among the engine's: not read",
+            "give the engine's own as --argv-json, or a manifest of `render --target dynamo`",
             word.position,
         ),
     )

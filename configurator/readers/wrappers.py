@@ -56,8 +56,11 @@ _CONDA = "-n --name -p --prefix --cwd -r --root-prefix"
 
 ENTRY = "entry.sh"
 """The script of ours that containers and units start the engine with."""
+ENTER = "enter.py"
+"""The same for Dynamo's workers, whose operator appends words to a command of Python alone."""
 _WRAPPERS: Mapping[str, Wrapper] = {
     ENTRY: Wrapper(),
+    ENTER: Wrapper(),
     "exec": Wrapper(options("-a")),
     "command": Wrapper(),
     "nohup": Wrapper(),
@@ -146,7 +149,7 @@ def unwrap(invocation: Invocation) -> Invocation | None:
         wrapper, rest = _SUBCOMMANDS[name, words[1].text], words[2:]
     else:
         return None
-    if name == ENTRY:
+    if name in (ENTRY, ENTER):
         return _entered(invocation)
     found, rest = split_options(rest, wrapper.table)
     rest = rest[wrapper.operands :]
@@ -174,7 +177,7 @@ def _entered(invocation: Invocation) -> Invocation:
     taken = {*_ENTRY_OWN}
     for key in (keys.value or "").split() if keys else ():
         place, _, source = key.partition("=")
-        name = source.rpartition(":")[2]
+        name = _key_variable(source)
         if place.isdecimal() and int(place) < len(words):
             at = words[int(place)].position
             words[int(place)] = Word.at(f"${{{name}}}", at, unknown=True)
@@ -183,12 +186,22 @@ def _entered(invocation: Invocation) -> Invocation:
     return replace(invocation, words=tuple(words), env=env)
 
 
+def _key_variable(source: str) -> str:
+    """The variable of `env:NAME`; of `file:PATH` one named as the file."""
+    kind, _, place = source.partition(":")
+    if kind == "file":
+        return re.sub(r"[^A-Z0-9_]", "_", place.rpartition("/")[2].upper()) or "KEY"
+    return place
+
+
 def setting(word: Word, start: int = 0) -> Setting | None:
     """The assignment `NAME=value` that a word is from `start` on; None if it is none."""
     match = _ASSIGNMENT.match(word.text, start)
     if match is None:
         return None
-    value = None if word.unknown else word.text[match.end() :]
+    # Of our own keys only the places count; where systemd puts the files nobody need know.
+    known = not word.unknown or match[1] == _ENTRY_KEYS
+    value = word.text[match.end() :] if known else None
     return Setting(match[1], value, word.position_at(start))
 
 

@@ -148,6 +148,8 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "ports": [process.port],
         "leader": "$ENGINE_PID",
         "serving_key": "",
+        "place": "host",
+        "settings": "",
         "for_python": "for python3",
         "engine_remedy": "activate its environment",
         "engine_version": deployment.engine.version,

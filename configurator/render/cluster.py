@@ -10,9 +10,9 @@ from typing import Any
 
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
-from configurator.inengine.bundle import GROUP, MODULE
+from configurator.render.bash import process_context, shared_context
+from configurator.render.prerequisites import about_images, about_plugins, about_weights
 from configurator.render.common import (
-    checkpoints_of,
     heading,
     probe_files,
     profile_file,
@@ -21,6 +21,7 @@ from configurator.render.common import (
 )
 from configurator.render.containers import (
     KEY_SHOWN,
+    SETTINGS,
     check_file,
     container_notes,
     devices_of,
@@ -28,7 +29,7 @@ from configurator.render.containers import (
     needs_gpus,
     needs_imex,
 )
-from configurator.render.files import PROBE, RenderedFile, fingerprint
+from configurator.render.files import RenderedFile, fingerprint
 from configurator.render.instrument import instrumented
 from configurator.render.launches import Secret, address_text, secrets_of
 from configurator.render.manifests import literal, stem_of
@@ -70,6 +71,11 @@ class Cluster:
     def keys_name(self) -> str:
         """The Secret that the operator makes; nothing of it is rendered."""
         return f"{self.stem}-keys"
+
+    @property
+    def settings_name(self) -> str:
+        """The ConfigMap that the operator may make, to let through what is refuted."""
+        return f"{self.stem}-settings"
 
     @property
     def channel_name(self) -> str:
@@ -125,30 +131,24 @@ def serving_files(deployment: Deployment) -> tuple[RenderedFile, ...]:
 
 def preflight_file(deployment: Deployment, more: Iterable[str] = ()) -> RenderedFile:
     """The script of the init container."""
-    profile = deployment.profile
-    needed = {p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages}
-    packages = sorted({*needed, *more})
-    checkpoints = checkpoints_of(deployment)
-    wanted = {
-        "engine": True,
-        "packages": bool(packages),
-        "plugins": instrumented(deployment),
-        "gpu": deployment.hardware.product is not None,
-        "memory": profile.memory.min_available_gib is not None,
-        "model": bool(checkpoints),
-    }
-    text = templates().get_template("preflight.sh.j2").render(
-        heading=heading(deployment),
-        checks=[name for name, is_wanted in wanted.items() if is_wanted],
-        engine_version=deployment.engine.version,
-        engine_released=deployment.engine.released,
-        packages=packages,
-        probe={"folder": PROBE, "group": GROUP, "module": MODULE},
-        report_required=profile.evidence.require_report,
-        product=deployment.hardware.product,
-        gpus_needed=gpus_of(deployment),
-        min_available_gib=int(profile.memory.min_available_gib or 0),
-        checkpoints=checkpoints,
+    context = process_context(deployment, deployment.processes[0])
+    packages = sorted({*context["packages"], *more})
+    # A pod has ports of its own, and its ConfigMap one profile.
+    found = [name for name in context["checks"] if name not in ("profile", "port", "packages")]
+    if packages:
+        found.insert(found.index("engine") + 1, "packages")
+    text = templates().get_template("container_preflight.sh.j2").render(
+        **shared_context(deployment), heading=heading(deployment), heads=[], held=[],
+        **{
+            **context,
+            "checks": found,
+            "packages": packages,
+            "gpus_needed": gpus_of(deployment),
+            "place": "pod",
+            "settings": SETTINGS,
+            "for_python": "for python3 in this image",
+            "engine_remedy": "set container.image to an image that has it",
+        },
     )  # fmt: skip
     return RenderedFile("preflight.sh", text)
 
@@ -307,7 +307,12 @@ def notes(deployment: Deployment, *, served: bool = True) -> list[str]:
     asked = [
         f"The machine's entry asks of every host: {line}" for line in requirements_of(deployment)
     ]
-    return [*found, *asked, *container_notes(deployment)]
+    brought = [
+        *about_images(deployment, checked=served),
+        *about_plugins(deployment, "the engine's image"),
+        *about_weights(deployment, deployment.profile.container.cache),
+    ]
+    return [*found, *brought, *asked, *container_notes(deployment)]
 
 
 def _about_addresses(deployment: Deployment) -> Iterator[str]:

@@ -103,7 +103,7 @@ def _host_files(
     context = _host_context(deployment, number, here)
     written = [
         ("compose.yaml", "compose.yaml.j2", False),
-        ("preflight.sh", "compose_preflight.sh.j2", True),
+        ("preflight.sh", "container_preflight.sh.j2", True),
     ]
     for name, template, executable in written:
         text = _templates().get_template(template).render(**context)

@@ -40,6 +40,8 @@ KEYS = "CONFIGURATOR_KEYS"
 LOG = "CONFIGURATOR_LOG"
 STATE_VARIABLE = "CONFIGURATOR_STATE"
 KEY = "CONFIGURATOR_KEY"
+SETTINGS = "/etc/configurator"
+"""In the container, what an operator sets of a cluster's deployment while it runs, a file each."""
 EVIDENCE = "CONFIGURATOR_EVIDENCE"
 CHECK_S = 300
 """Longest self-check that orchestrators wait for after a start."""

@@ -29,6 +29,7 @@ from configurator.render.containers import (
 from configurator.render.files import RenderedFile
 from configurator.render.manifests import documents, literal
 from configurator.render.pods import (
+    SETTINGS_MOUNT,
     containers_of,
     engine_container,
     mounts,
@@ -216,7 +217,7 @@ def _worker(cluster: Cluster) -> dict[str, Any]:
     }
     look = preflight(cluster, one)
     look["image"] = _image(deployment)
-    look["volumeMounts"] = mounts(cluster, shared_memory=False)
+    look["volumeMounts"] = [*mounts(cluster, shared_memory=False), SETTINGS_MOUNT]
     # Workers find each other through the cluster's API.
     pod = {k: v for k, v in pod_of(cluster).items() if k != "automountServiceAccountToken"}
     nodes = deployment.hosts_per_replica

@@ -110,8 +110,10 @@ def _stateful_set(cluster: Cluster, one: Contained) -> dict[str, Any]:
         "spec": {
             "replicas": 1,
             "serviceName": f"{cluster.stem}-r{process.replica}",
-            # A rank that does not become ready may be replaced by a later rendering.
             "podManagementPolicy": "Parallel",
+            # A change restarts nothing by itself: the ranks of a replica must start together, and
+            # one replica after another. START.md has the commands.
+            "updateStrategy": {"type": "OnDelete"},
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels, "annotations": cluster.annotations()},

@@ -110,7 +110,7 @@ def _set(cluster: Cluster, ranks: list[Contained]) -> dict[str, Any]:
                 "labels": cluster.labels(role="engine"),
                 "annotations": cluster.annotations(),
             },
-            "spec": engine_pod(cluster, one, one_group),
+            "spec": engine_pod(cluster, one, one_group, again=True),
         }
         for name, one in first.items()
     }
@@ -121,6 +121,11 @@ def _set(cluster: Cluster, ranks: list[Contained]) -> dict[str, Any]:
         "spec": {
             "replicas": cluster.deployment.profile.topology.replicas,
             "startupPolicy": "LeaderCreated",
+            # One group after another: the next once this one is proven.
+            "rolloutStrategy": {
+                "type": "RollingUpdate",
+                "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 0},
+            },
             # Names of all pods below one headless service, which LeaderWorkerSet makes.
             "networkConfig": {"subdomainPolicy": "Shared"},
             "leaderWorkerTemplate": {

@@ -14,6 +14,7 @@ from configurator.render.containers import (
     KEYS,
     LOG,
     RUN,
+    SETTINGS,
     STATE_VARIABLE,
     Contained,
     check_of,
@@ -34,8 +35,10 @@ GPU = "nvidia.com/gpu"
 PERIOD_S = 10
 PORT = "http"
 """The name of the port that a process listens on."""
+SETTINGS_MOUNT = {"name": "settings", "mountPath": SETTINGS, "readOnly": True}
 CHECK_MODE = "hold"
 """A checker that ended would be started again and again, and with LWS take the engine along."""
+AGAIN_S = 30
 _ARCHITECTURES = {"aarch64": "arm64", "x86_64": "amd64"}
 _ONE_FILE = (".gguf", ".safetensors")
 
@@ -51,8 +54,13 @@ def containers_of(cluster: Cluster, address: Any) -> list[Contained]:
     return found
 
 
-def engine_pod(cluster: Cluster, one: Contained, affinity: dict[str, Any] | None) -> dict[str, Any]:
-    """The pod of one rank; beside the rank that leads its replica a checker."""
+def engine_pod(
+    cluster: Cluster, one: Contained, affinity: dict[str, Any] | None, *, again: bool = False
+) -> dict[str, Any]:
+    """The pod of one rank; beside the rank that leads its replica a checker.
+
+    `again`: preflight does not fail but waits until all is good.
+    """
     main = engine_container(cluster, "engine", one)
     process = one.launch.process
     if leads(process):
@@ -63,7 +71,7 @@ def engine_pod(cluster: Cluster, one: Contained, affinity: dict[str, Any] | None
         containers.append(checker(cluster, one))
     return {
         **pod_of(cluster, affinity),
-        "initContainers": [preflight(cluster, one)],
+        "initContainers": [preflight(cluster, one, again=again)],
         "containers": containers,
         "volumes": volumes(cluster),
     }
@@ -131,16 +139,20 @@ def environment(
     return found
 
 
-def preflight(cluster: Cluster, one: Contained) -> dict[str, Any]:
+def preflight(cluster: Cluster, one: Contained, *, again: bool = False) -> dict[str, Any]:
     """Looks, with the engine's image, variables and GPUs, at what the engine will need."""
     env = {k: v for k, v in one.env.items() if k not in (KEYS, LOG, STATE_VARIABLE)}
+    if again:
+        env["CONFIGURATOR_AGAIN_S"] = str(AGAIN_S)
     return {
         "name": "preflight",
         "image": image_of(cluster.deployment),
-        "command": ["bash", f"{HOME}/entry.sh", "bash", f"{HOME}/preflight.sh"],
+        "command": ["bash", f"{HOME}/preflight.sh"],
         "env": environment(cluster, env, ()),
         **_resources(cluster),
-        "volumeMounts": mounts(cluster),
+        # What it says last is in `kubectl describe pod`.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [*mounts(cluster), SETTINGS_MOUNT],
     }
 
 
@@ -176,7 +188,7 @@ def answers(cluster: Cluster, process: Process) -> str:
 def checker(cluster: Cluster, one: Contained) -> dict[str, Any]:
     """The container that proves each start of the engine beside it."""
     check = check_of(cluster.deployment, one.launch)
-    env = {**check.env, "CONFIGURATOR_CHECK": CHECK_MODE}
+    env = {**check.env, "CONFIGURATOR_CHECK": CHECK_MODE, "CONFIGURATOR_SETTINGS": SETTINGS}
     return {
         "name": "checker",
         "image": checker_of(cluster.deployment),
@@ -184,7 +196,7 @@ def checker(cluster: Cluster, one: Contained) -> dict[str, Any]:
         "env": environment(cluster, env, [check.key] if check.key else []),
         # It writes where the engine's user, root in its images, has written.
         "securityContext": {"runAsUser": 0},
-        "volumeMounts": _base_mounts(),
+        "volumeMounts": [*_base_mounts(), SETTINGS_MOUNT],
     }
 
 
@@ -212,7 +224,9 @@ def volumes(cluster: Cluster, *, shared_memory: bool = True) -> list[dict[str, A
     """What the containers of an engine's pod mount."""
     deployment = cluster.deployment
     size = f"{deployment.profile.container.shared_memory_gib}Gi"
-    found = _base_volumes(cluster)
+    # A folder and not a variable: it changes without a restart of the engine.
+    operator = {"name": cluster.settings_name, "optional": True}
+    found = [*_base_volumes(cluster), {"name": "settings", "configMap": operator}]
     if shared_memory:
         found.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}})
     for number, mount in enumerate(mounts_of(deployment), 1):

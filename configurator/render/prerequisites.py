@@ -1,4 +1,4 @@
-"""What must be in place before a launch and that no rendering can bring: plugins, weights, images."""
+"""What must be in place before a launch and no rendering brings: plugins, weights, images."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from configurator.deployment import Deployment
 from configurator.render.containers import checker_of, image_of
 from configurator.render.quoting import comment, quote
+
 
 def repositories_of(deployment: Deployment) -> list[str]:
     """Checkpoints by the name of a repository, which the engine downloads when it starts."""

@@ -6,7 +6,9 @@ from typing import Any
 
 from configurator.deployment import Deployment
 from configurator.render.common import heading, templates
+from configurator.render.containers import start_period_of
 from configurator.render.files import RenderedFile
+from configurator.render.pods import AGAIN_S
 from configurator.render.quoting import comment
 
 
@@ -20,6 +22,8 @@ def start_file(deployment: Deployment, target: str, **known: Any) -> RenderedFil
         replicas=profile.topology.replicas,
         hosts=deployment.hosts_per_replica,
         timeout_s=profile.startup.timeout_s,
+        ready_s=start_period_of(deployment),
+        again_s=AGAIN_S,
         **{**known, "notes": [comment(note) for note in known["notes"]]},
     )  # fmt: skip
     return RenderedFile("START.md", text)

@@ -32,7 +32,6 @@ from configurator.render.launches import (
     Secret,
     address_text,
     address_variable,
-    addresses_of,
     launches,
     secrets_of,
 )
@@ -252,7 +251,8 @@ def _script_context(deployment: Deployment, launch: EngineLaunch) -> dict[str, A
     return {
         **context,
         "for_python": "for the python3 of this unit",
-        "engine_remedy": f"name the folder of the engine's in PATH of {settings_of(deployment)}/host.env",
+        "engine_remedy": "name the folder of the engine's in PATH of "
+        f"{settings_of(deployment)}/host.env",
         "unit": unit_name(deployment, launch),
         "credential_names": [(s, named[s.file, s.env]) for s in context["secrets"]],
         "serving_key": named.get((wanted.file, wanted.env), "") if wanted else "",

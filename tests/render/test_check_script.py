@@ -187,6 +187,33 @@ def test_other_modes_let_it_through_and_say_so(
     assert said in printed
 
 
+def test_what_the_operator_sets_lets_a_refuted_start_through_without_a_restart(
+    tmp_path: Path,
+) -> None:
+    """As a ConfigMap that is made, changed and deleted while the checker runs."""
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    start_engine(tmp_path, "a")
+    env = {"CONFIGURATOR_CHECK": "hold", "CONFIGURATOR_SETTINGS": str(settings)}
+    with checker(tmp_path, code=1, **env) as found:
+        until(lambda: found.read("refuted") == "a\n")
+        (settings / "CONFIGURATOR_CHECK").write_text("nonsense")
+        time.sleep(0.3)
+        assert not found.read("proven")
+        (settings / "CONFIGURATOR_CHECK").write_text("warn")
+        until(lambda: found.read("proven") == "a\n")
+        assert found.checks() == 2
+        (settings / "CONFIGURATOR_CHECK").unlink()
+        time.sleep(0.3)
+        start_engine(tmp_path, "b")
+        until(lambda: found.read("refuted") == "b\n")
+        assert not found.read("proven")
+        found.process.terminate()
+        printed, _ = found.process.communicate(timeout=20)
+    assert printed.count("CONFIGURATOR_CHECK is 'nonsense'; set it to hold, warn or skip") == 1
+    assert "NOT proven (exit code 1), and let through" in printed
+
+
 def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
     with checker(tmp_path, CONFIGURATOR_CHECK="never") as found:
         printed, _ = found.process.communicate(timeout=20)

@@ -74,7 +74,7 @@ def preflight(
     for tool in tools.iterdir():
         tool.chmod(0o755)
     return subprocess.run(
-        ["bash", folder / "entry.sh", "bash", folder / "preflight.sh"],
+        ["bash", folder / "preflight.sh"],
         env={"PATH": f"{tools}:/usr/bin:/bin", "CONFIGURATOR_PROBE_DIR": f"{tmp_path}/r", **env},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
@@ -88,7 +88,7 @@ def test_preflight_is_good_where_all_is_there(tmp_path: Path) -> None:
         tmp_path, made(tmp_path, f"{PREFLIGHT}model: {{name: qwen3-8b, path: {path}}}\n")
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "preflight good"
+    assert done.stdout.splitlines()[-1].endswith("preflight: good")
     assert "preflight gpu: 2 x NVIDIA H200" in done.stdout
     assert "preflight plugins: configurator_probe is seen" in done.stdout
     assert f"preflight model: {model}" in done.stdout
@@ -111,6 +111,23 @@ def test_preflight_says_what_is_not_as_the_profile_has_it(
     assert said in done.stderr
     skipped = preflight(tmp_path, deployment, names, **env, CONFIGURATOR_SKIP="all")
     assert skipped.returncode == 0
+
+
+def test_a_preflight_that_may_not_fail_looks_again_until_all_is_good(tmp_path: Path) -> None:
+    """LeaderWorkerSet makes a group anew, and its log is lost, where an init container restarts."""
+    model = tmp_path / "model"
+    (tmp_path / "settings").mkdir()
+    path = json.dumps(str(model))
+    deployment = made(tmp_path, f"{PREFLIGHT}model: {{name: qwen3-8b, path: {path}}}\n")
+    (tmp_path / "tools").mkdir()
+    sleep = tmp_path / "tools" / "sleep"
+    sleep.write_text(f'#!/bin/sh\necho "$1" >>{tmp_path}/slept; mkdir -p {model}\n')
+    done = preflight(tmp_path, deployment, CONFIGURATOR_AGAIN_S="30")
+    assert done.returncode == 0
+    assert (tmp_path / "slept").read_text() == "30\n"
+    assert f"there is no checkpoint at {model}" in done.stderr
+    assert "looking again in 30 s" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("preflight: good")
 
 
 def test_preflight_misses_a_checkpoint_and_packages(tmp_path: Path) -> None:

@@ -12,11 +12,15 @@
 #   CONFIGURATOR_CHECK     enforce (default): a start that is not proven is never ready, and this ends
 #                          with exit code 1 | hold: as enforce, but this stays and waits for the next
 #                          start | warn: report, but let it through | skip: prove nothing
+#   CONFIGURATOR_SETTINGS  a folder whose file CONFIGURATOR_CHECK, if there is one, wins over the
+#                          variable, also when it comes or changes while this runs
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 STATE=${CONFIGURATOR_STATE:?it names the folder of the state}
-MODE=${CONFIGURATOR_CHECK:-enforce}
+OWN_MODE=${CONFIGURATOR_CHECK:-enforce}
+MODE=$OWN_MODE
+SETTING=${CONFIGURATOR_SETTINGS:-}/CONFIGURATOR_CHECK
 CHILD=
 
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
@@ -91,6 +95,24 @@ conclude() {
   fi
 }
 
+# To end for a wrong word would restart this container, and maybe the engine with it.
+read_mode() {
+  local found=$OWN_MODE
+  [[ -z ${CONFIGURATOR_SETTINGS:-} || ! -f $SETTING ]] || found=$(<"$SETTING")
+  case $found in
+    warn | skip | hold | "$OWN_MODE") ;;
+    enforce) found=$OWN_MODE ;;
+    *)
+      [[ $found == "${WRONG:-}" ]] || say "CONFIGURATOR_CHECK is '$found'; set it to hold, warn or skip" >&2
+      WRONG=$found found=$OWN_MODE
+      ;;
+  esac
+  if [[ $found != "$MODE" ]]; then
+    say "CONFIGURATOR_CHECK is $found now"
+    MODE=$found
+  fi
+}
+
 case $MODE in
   enforce | hold | warn | skip) ;;
   *) die "CONFIGURATOR_CHECK is '$MODE'; set it to enforce, hold, warn or skip" ;;
@@ -104,6 +126,7 @@ if [[ $MODE != skip ]]; then
   mkdir -p -- "${CONFIGURATOR_EVIDENCE:?it names the folder of the evidence}"
 fi
 while true; do
+  read_mode
   start=$(held start)
   if [[ -n $start && $start != "$(held proven)" ]]; then
     if [[ $MODE == skip ]]; then
