@@ -45,7 +45,15 @@ def about_weights(deployment: Deployment, folder: str | None, who: str = "") -> 
         return
     timeout_s = deployment.profile.startup.timeout_s
     home = f"HF_HOME={quote(f'{folder}/huggingface')} " if folder else ""
-    commands = "; ".join(f"`{home}hf download {comment(quote(name))}`" for name in names)
+    revision = deployment.arg("revision")
+    pinned = (
+        {names[0]: f" --revision {comment(quote(str(revision)))}"}
+        if revision and names[0] == deployment.arg("model-path")
+        else {}
+    )
+    commands = "; ".join(
+        f"`{home}hf download {comment(quote(name))}{pinned.get(name, '')}`" for name in names
+    )
     yield (
         f"Weights: without an absolute path they are downloaded at the first start, within "
         f"startup.timeout_s ({timeout_s} s). Before it, on every host: {who}{commands} (with "
