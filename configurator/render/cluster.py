@@ -11,7 +11,6 @@ from typing import Any
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
 from configurator.render.bash import process_context, shared_context
-from configurator.render.prerequisites import about_images, about_plugins, about_weights
 from configurator.render.common import (
     heading,
     probe_files,
@@ -33,6 +32,7 @@ from configurator.render.files import RenderedFile, fingerprint
 from configurator.render.instrument import instrumented
 from configurator.render.launches import Secret, address_text, secrets_of
 from configurator.render.manifests import literal, stem_of
+from configurator.render.prerequisites import about_images, about_plugins, about_weights
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 

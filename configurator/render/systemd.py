@@ -21,7 +21,6 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
-from configurator.render.prerequisites import about_plugins, about_weights, repositories_of
 from configurator.render.common import heading, probe_files, profile_file, templates
 from configurator.render.containers import KEY_SHOWN, LOG, STATE_VARIABLE, entry_file, leads
 from configurator.render.files import PROBE, REPORTS, RenderedFile
@@ -35,6 +34,7 @@ from configurator.render.launches import (
     launches,
     secrets_of,
 )
+from configurator.render.prerequisites import about_plugins, about_weights, repositories_of
 from configurator.render.quoting import comment
 from configurator.render.unitwords import LONGEST_LINE, command_word, setting_path, setting_word
 from configurator.schema.profile import SecretRef
