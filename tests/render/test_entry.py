@@ -161,18 +161,94 @@ def test_a_rank_without_state_leaves_the_reports_of_the_others(tmp_path: Path) -
     assert (tmp_path / "report-tp0.json").exists()
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_the_script_becomes_the_engine_and_signals_reach_it(tmp_path: Path, kept: bool) -> None:
-    script = f"{SEEN}; import time; time.sleep(60)"
-    env = {"CONFIGURATOR_LOG": str(tmp_path / "log")} if kept else {}
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_reach_the_engine_and_its_end_is_the_scripts(
+    tmp_path: Path, sent: signal.Signals
+) -> None:
+    script = (
+        f"{SEEN}; import signal, sys, time\n"
+        f"signal.signal({int(sent)}, lambda *_: sys.exit(7)); time.sleep(60)"
+    )
+    env = {"CONFIGURATOR_LOG": str(tmp_path / "log")}
     process = start(tmp_path, [sys.executable, "-c", script], **env)
+    wait_for(tmp_path / "seen")
+    time.sleep(0.3)
+    pid = seen(tmp_path)[2]
+    assert pid != process.pid
+    os.kill(process.pid, sent)
+    process.communicate(timeout=20)
+    assert process.returncode == 7
+    assert wait_until_gone(pid)
+
+
+def test_an_engine_that_a_signal_ends(tmp_path: Path) -> None:
+    script = f"{SEEN}; import time; time.sleep(60)"
+    process = start(tmp_path, [sys.executable, "-c", script], CONFIGURATOR_LOG=str(tmp_path / "l"))
+    wait_for(tmp_path / "seen")
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_interrupts_are_not_ignored_by_the_engine(tmp_path: Path) -> None:
+    """A shell starts what runs beside it deaf to interrupts, unless it controls jobs."""
+    script = (
+        "import signal; open('seen', 'w').write(str(signal.getsignal(signal.SIGINT)"
+        " is signal.default_int_handler))"
+    )
+    run(tmp_path, [sys.executable, "-c", script], CONFIGURATOR_LOG=str(tmp_path / "log"))
+    assert (tmp_path / "seen").read_text() == "True"
+
+
+def test_without_a_log_and_keys_the_script_becomes_the_engine(tmp_path: Path) -> None:
+    process = start(tmp_path, [sys.executable, "-c", f"{SEEN}; import time; time.sleep(60)"])
     wait_for(tmp_path / "seen")
     time.sleep(0.2)
     assert seen(tmp_path)[2] == process.pid
     os.kill(process.pid, signal.SIGTERM)
     process.communicate(timeout=20)
     assert process.returncode == -signal.SIGTERM
-    assert wait_until_gone(process.pid)
+
+
+def test_what_an_engine_says_after_it_killed_its_children_is_kept(tmp_path: Path) -> None:
+    """As SGLang does: it ends its process tree before Python prints the traceback."""
+    killing = (
+        "import os, signal, subprocess, sys\n"
+        "print('x\\n' * 300, end='', flush=True)\n"
+        "own = subprocess.run(['ps', '-o', 'pid=', '--ppid', str(os.getpid())],"
+        " capture_output=True, text=True).stdout.split()\n"
+        "for pid in own:\n"
+        "    try: os.kill(int(pid), signal.SIGKILL)\n"
+        "    except OSError: pass\n"
+        "raise RuntimeError('the cause')"
+    )
+    log = tmp_path / "log"
+    words = [sys.executable, "-c", killing, "--api-key", "KEY"]
+    env = {"CONFIGURATOR_LOG": str(log), "CONFIGURATOR_KEYS": "4=env:K", "K": "secret-key"}
+    code, _, _ = run(tmp_path, words, **env)
+    text = log.read_text()
+    assert code == 1
+    assert text.count("x\n") == 300
+    assert text.rstrip().endswith("RuntimeError: the cause")
+
+
+def test_variables_of_the_engine_are_not_those_of_the_script(tmp_path: Path) -> None:
+    names = ("log", "state", "name", "value", "place", "from", "key", "here", "words", "keys",
+             "NAME", "HERE", "code")  # fmt: skip
+    held = {name: f"of the engine {name}" for name in names}
+    key = tmp_path / "key"
+    key.write_text("FILEKEY\n")
+    env = {"CONFIGURATOR_KEYS": f"4=file:{key}", "CONFIGURATOR_LOG": str(tmp_path / "log")}
+    script = str(entry(tmp_path))
+    words = ["bash", script, *engine("--api-key", "<key>")]
+    path = {"PATH": "/usr/bin:/bin"}
+    subprocess.run(words, env={**path, **env, **held}, cwd=tmp_path, check=True, timeout=30)
+    argv, seen_env, _ = seen(tmp_path)
+    assert argv == ["--api-key", "FILEKEY"]
+    assert {name: seen_env.get(name) for name in names} == held
+    assert "FILEKEY" not in seen_env.values()
+    assert not [name for name in seen_env if name.lower().startswith("configurator_")]
 
 
 def test_the_last_words_of_an_engine_that_dies_are_in_the_log(tmp_path: Path) -> None:
