@@ -95,6 +95,8 @@ def _problem(
         return Problem("SCH006", f"{shown!r} is missing", "add it", position)
     if any(step in _SECRETS for step in path) and isinstance(_at(data, path), str):
         # Never repeat what may be a key: findings end up in logs.
+        if kinds == {"value_error"}:
+            return Problem("SCH007", f"{shown} cannot be used", _expected(details[0]), position)
         remedy = "write {file: PATH} or {env: NAME}"
         return Problem("SCH007", f"{shown} is written in clear", remedy, position)
     value = redact_text(short(_at(data, path)))

@@ -174,12 +174,47 @@ class Workload(StrictModel):
     """Texts of this workload for the self-check; acceptance depends on the text."""
 
 
+_OF_SHELLS = re.compile(
+    r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|POSIXLY_CORRECT|CDPATH|GLOBIGNORE|BASH_XTRACEFD"
+    r"|BASH_FUNC_.*|CREDENTIALS_DIRECTORY|CONFIGURATOR_.*",
+    re.IGNORECASE,
+)
+_OF_SCRIPTS = re.compile(
+    r"SECRET_\d+|HERE|LOG|LOG_DIR|URL|TIMEOUT_S|REPORTS|REPORTS_DIR|ENGINE_PID|ENGINE_ENV"
+    r"|KNOWN_CHECKS|STATE(_DIR)?|NAME|IMAGE|CONTAINER(_ID)?|RUN_DIR|LEFT|MEMINFO|RESERVE_KIB|ROUTED"
+    r"|PYTHONPATH|SGLANG_PLUGINS|MODE|CHILD|REPLICA\d+_HOST\d+_ADDR"
+    r"|JOB_.*|SLURM_.*|PATH|HOME|PWD|IFS|UID|EUID|PPID|SECONDS|RANDOM|BASH.*|[a-z].*"
+)
+
+
+def _engine_variable(name: str) -> str:
+    if _OF_SHELLS.fullmatch(name):
+        raise ValueError(
+            "give another variable: this one would steer the shell that starts the engine"
+        )
+    return name
+
+
+def _key_variable(name: str) -> str:
+    if _OF_SHELLS.fullmatch(name) or _OF_SCRIPTS.fullmatch(name):
+        raise ValueError(
+            "give another variable, in capitals: rendered scripts have one of this name"
+        )
+    return name
+
+
+EngineVariable = Annotated[EnvName, AfterValidator(_engine_variable)]
+"""A variable of the engine, which also the shell before it sees."""
+KeyVariable = Annotated[EnvName, AfterValidator(_key_variable)]
+"""A variable of the launching environment, beside those of the scripts."""
+
+
 class SecretRef(StrictModel):
     """Where a secret is kept; never the secret itself."""
 
     file: Text | None = None
     """A file whose content is the secret."""
-    env: EnvName | None = None
+    env: KeyVariable | None = None
     """A variable of the launching environment that holds the secret."""
 
     @model_validator(mode="after")
@@ -301,7 +336,7 @@ class Extra(StrictModel):
 
     args: dict[ArgName, Scalar | list[Scalar]] = {}
     """Engine arguments without the leading dashes; `true` is a bare flag."""
-    env: dict[EnvName, Scalar] = {}
+    env: dict[EngineVariable, Scalar] = {}
     """Environment of the engine's process."""
     order: list[Spelling] = []
     """Arguments in the order and spelling of the command line, for instance `tp`, `port=`,
