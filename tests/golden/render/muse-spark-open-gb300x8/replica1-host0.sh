@@ -18,7 +18,7 @@
 #   MUSE_API_KEY     a key; it must not be empty
 set -euo pipefail
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 LOG_DIR=${LOG_DIR:-$HERE/log}
 LOG=$LOG_DIR/replica1-host0.log
 REPORTS=${REPORTS_DIR:-$HERE/reports}/replica-1
@@ -180,8 +180,12 @@ launch() {
   empty_reports
   [[ ! -s $LOG ]] || mv -f -- "$LOG" "$LOG.previous"
   (umask 077 && : >"$LOG")
-  setsid env "${ENGINE_ENV[@]}" "${argv[@]}" > >(without_keys >>"$LOG") 2>&1 &
+  # The filter is no child of the engine, which ends its children before it says why it fails.
+  local out
+  exec {out}> >(without_keys >>"$LOG")
+  setsid env "${ENGINE_ENV[@]}" "${argv[@]}" >&"$out" 2>&1 {out}>&- &
   ENGINE_PID=$!
+  exec {out}>&-
   say "launched: process group $ENGINE_PID, log $LOG"
   if [[ ${CONFIGURATOR_FOLLOW:-} == 1 ]]; then
     tail -n +1 -f --pid="$ENGINE_PID" -- "$LOG" &

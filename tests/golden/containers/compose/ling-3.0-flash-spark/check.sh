@@ -16,7 +16,7 @@
 #                          variable, also when it comes or changes while this runs
 set -euo pipefail
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 STATE=${CONFIGURATOR_STATE:?it names the folder of the state}
 OWN_MODE=${CONFIGURATOR_CHECK:-enforce}
 MODE=$OWN_MODE

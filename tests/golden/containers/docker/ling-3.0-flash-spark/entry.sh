@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Made by configurator 0.1.0, launch efc9af49a5feb1de: the first program of the engine's container or unit. It puts keys into their
-# places, lets the engine see the probe, keeps the log, and becomes the engine.
+# places, lets the engine see the probe, keeps the log, and starts the engine.
 #
 #   entry.sh COMMAND WORD...      with, from the file that starts it:
 #   CONFIGURATOR_KEYS   PLACE=env:NAME or PLACE=file:PATH, apart by spaces; PLACE counts COMMAND as 0
@@ -8,47 +8,55 @@
 #   CONFIGURATOR_STATE  folder, of the rank that leads a replica: `start` in it names this start, and
 #                       check.sh writes the same name into `proven` once this start is proven
 # Nothing of it reaches the engine. Its command line shows the keys to other users of this host.
+# Every name here begins with configurator_: the engine's own variables pass through untouched.
 set -euo pipefail
 
-here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-fail() { printf 'entry.sh: %s\n' "$*" >&2; exit 1; }
+configurator_here=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+configurator_fail() { printf 'entry.sh: %s\n' "$*" >&2; exit 1; }
 
-(($#)) || fail "no command is given"
-words=("$@")
+(($#)) || configurator_fail "no command is given"
+configurator_words=("$@")
+configurator_count=$#
 
 # Nothing of an earlier start may speak for this one: neither its proof nor its reports.
-state=${CONFIGURATOR_STATE:-}
-if [[ -n $state ]]; then
-  mkdir -p -- "$state"
-  rm -f -- "$state/start" "$state/proven" "$state/refuted"
+configurator_state=${CONFIGURATOR_STATE:-}
+if [[ -n $configurator_state ]]; then
+  mkdir -p -- "$configurator_state"
+  rm -f -- "$configurator_state/start" "$configurator_state/proven" "$configurator_state/refuted"
   if [[ -n ${CONFIGURATOR_PROBE_DIR:-} ]]; then
     rm -f -- "$CONFIGURATOR_PROBE_DIR"/report-*.json "$CONFIGURATOR_PROBE_DIR"/hooks-*.json
   fi
 fi
 
-read -ra keys <<<"${CONFIGURATOR_KEYS:-}"
-for key in "${keys[@]}"; do
-  place=${key%%=*} from=${key#*=} value=
-  if [[ ! $place =~ ^[0-9]+$ ]] || ((place >= $#)); then
-    fail "CONFIGURATOR_KEYS has '$key': there is no word $place"
+# The word of one entry of CONFIGURATOR_KEYS gets its key.
+configurator_put() {
+  local configurator_place=${1%%=*} configurator_from=${1#*=} configurator_name configurator_value=
+  if [[ ! $configurator_place =~ ^[0-9]+$ ]] || ((configurator_place >= configurator_count)); then
+    configurator_fail "CONFIGURATOR_KEYS has '$1': there is no word $configurator_place"
   fi
-  case $from in
-    env:*) name=${from#env:} value=${!name-} ;;
-    file:*) [[ -r ${from#file:} ]] || fail "the key file ${from#file:} cannot be read"
-      value=$(<"${from#file:}") ;;
-    *) fail "CONFIGURATOR_KEYS has '$from'; it must be env:NAME or file:PATH" ;;
+  case $configurator_from in
+    env:*) configurator_name=${configurator_from#env:} configurator_value=${!configurator_name-} ;;
+    file:*) [[ -r ${configurator_from#file:} ]] ||
+        configurator_fail "the key file ${configurator_from#file:} cannot be read"
+      configurator_value=$(<"${configurator_from#file:}") ;;
+    *) configurator_fail "CONFIGURATOR_KEYS has '$configurator_from'; it must be env:NAME or file:PATH" ;;
   esac
-  [[ -n $value ]] || fail "the key of ${from} is empty"
-  words[place]=$value
+  [[ -n $configurator_value ]] || configurator_fail "the key of $configurator_from is empty"
+  configurator_words[configurator_place]=$configurator_value
+}
+
+read -ra configurator_keys <<<"${CONFIGURATOR_KEYS:-}"
+for configurator_key in "${configurator_keys[@]}"; do
+  configurator_put "$configurator_key"
 done
-for key in "${keys[@]}"; do
+for configurator_key in "${configurator_keys[@]}"; do
   # One key may stand in several places, so its variable goes last.
-  [[ $key != *=env:* ]] || unset "${key#*=env:}"
+  [[ $configurator_key != *=env:* ]] || unset "${configurator_key#*=env:}"
 done
 
 # The router has no reports, and gets no probe.
-if [[ -d $here/probe && -n ${CONFIGURATOR_PROBE_DIR:-} ]]; then
-  export PYTHONPATH=$here/probe${PYTHONPATH:+:$PYTHONPATH}
+if [[ -d $configurator_here/probe && -n ${CONFIGURATOR_PROBE_DIR:-} ]]; then
+  export PYTHONPATH=$configurator_here/probe${PYTHONPATH:+:$PYTHONPATH}
   # An allow-list that is there must let the probe in; without one every plugin is loaded.
   if [[ -n ${SGLANG_PLUGINS:-} && ,${SGLANG_PLUGINS// /}, != *,configurator_probe,* ]]; then
     export SGLANG_PLUGINS=$SGLANG_PLUGINS,configurator_probe
@@ -66,19 +74,60 @@ without_keys() {
     s/(--(admin-)?api-key[= ]+)[^ ,]+/\1<redacted>/g'
 }
 
-log=${CONFIGURATOR_LOG:-}
+configurator_log=${CONFIGURATOR_LOG:-}
 unset CONFIGURATOR_KEYS CONFIGURATOR_LOG CONFIGURATOR_STATE
-if [[ -n $log ]]; then
-  mkdir -p -- "$(dirname -- "$log")"
-  [[ ! -s $log ]] || mv -f -- "$log" "$log.previous"
-  (umask 077 && : >"$log")
-  exec > >(without_keys | tee -a -- "$log") 2>&1
-elif [[ -n ${keys[*]} ]]; then
-  exec > >(without_keys) 2>&1
+if [[ -n $configurator_log ]]; then
+  mkdir -p -- "$(dirname -- "$configurator_log")"
+  [[ ! -s $configurator_log ]] || mv -f -- "$configurator_log" "$configurator_log.previous"
+  (umask 077 && : >"$configurator_log")
 fi
-if [[ -n $state ]]; then
-  # Last, so that whoever sees the name sees the log and the reports of this start.
-  printf '%s\n' "$(</proc/sys/kernel/random/uuid)" >"$state/start.partial"
-  mv -f -- "$state/start.partial" "$state/start"
+# Last, so that whoever sees the name sees the log and the reports of this start.
+configurator_name_start() {
+  [[ -n $configurator_state ]] || return 0
+  printf '%s\n' "$(</proc/sys/kernel/random/uuid)" >"$configurator_state/start.partial"
+  mv -f -- "$configurator_state/start.partial" "$configurator_state/start"
+}
+if [[ -z $configurator_log && -z ${configurator_keys[*]} ]]; then
+  configurator_name_start
+  exec "${configurator_words[@]}"
 fi
-exec "${words[@]}"
+
+# What is printed passes a filter that is no child of the engine: an engine that fails kills its
+# children before it says why, and where it is process 1 its end kills all. So this stays, hands
+# signals on, and ends with the engine's exit code once its last words are written.
+if [[ -n $configurator_log ]]; then
+  exec {configurator_out}> >(without_keys | tee -a -- "$configurator_log")
+else
+  exec {configurator_out}> >(without_keys)
+fi
+configurator_filter=$! configurator_signalled=
+# shellcheck disable=SC2329  # called by the traps below
+configurator_hand_on() {
+  configurator_signalled=1
+  kill "-$1" "$configurator_engine" 2>/dev/null || true
+}
+configurator_name_start
+# With job control the engine does not inherit that background jobs ignore interrupts.
+set -m
+"${configurator_words[@]}" >&"$configurator_out" 2>&1 {configurator_out}>&- &
+configurator_engine=$!
+set +m
+for configurator_signal in HUP INT QUIT TERM USR1 USR2; do
+  # shellcheck disable=SC2064  # the name of now
+  trap "configurator_hand_on $configurator_signal" "$configurator_signal"
+done
+exec {configurator_out}>&-
+configurator_code=0
+while true; do
+  configurator_ended=0
+  wait "$configurator_engine" || configurator_ended=$?
+  # 127: the end was taken already, when the signal came.
+  ((configurator_ended == 127)) || configurator_code=$configurator_ended
+  [[ -n $configurator_signalled ]] || break
+  configurator_signalled=
+done
+for _ in {1..50}; do
+  kill -0 "$configurator_filter" 2>/dev/null || break
+  sleep 0.1
+done
+exit "$configurator_code"

@@ -31,7 +31,7 @@
 #   LING_API_KEY     a key; it must not be empty
 set -euo pipefail
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 RUN_DIR=${RUN_DIR:-$HERE/run}
 LOG_DIR=$RUN_DIR/log
 LOG=$LOG_DIR/replica0-host0.log

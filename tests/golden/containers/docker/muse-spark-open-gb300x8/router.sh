@@ -31,7 +31,7 @@ argv=(
 )
 say "router on port 30080"
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # Unlike --volume, --mount refuses a folder that is not there, and takes any name: a quote is doubled.
 mount() { printf 'type=bind,"source=%s","target=%s"%s' "${1//\"/\"\"}" "${2//\"/\"\"}" "${3:+,$3}"; }
 

@@ -15,7 +15,7 @@
 #   REPLICA0_HOST0_ADDR     address of host 0 of replica 0
 set -euo pipefail
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 ENGINE_PID=
 
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
