@@ -45,7 +45,9 @@ def test_a_key_may_not_be_in_a_variable_that_a_script_sets(tmp_path: Path) -> No
         assert re.search("rendered scripts have one of this name|steer the shell", said), name
 
 
-@pytest.mark.parametrize("name", ["LING_API_KEY", "SGLANG_API_KEY", "MY_KEY", "SERVING_KEY", "SECRETS"])
+@pytest.mark.parametrize(
+    "name", ["LING_API_KEY", "SGLANG_API_KEY", "MY_KEY", "SERVING_KEY", "SECRETS"]
+)
 def test_other_variables_may_hold_a_key(tmp_path: Path, name: str) -> None:
     assert refused(tmp_path, f"serving: {{api_key: {{env: {name}}}}}\n") == ""
 
