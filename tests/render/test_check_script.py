@@ -153,22 +153,143 @@ def test_an_old_refutation_is_not_of_the_new_start(tmp_path: Path) -> None:
         assert found.read("refuted") != "old\n"
 
 
-@pytest.mark.parametrize("code", [1, 2, 3])
-def test_enforce_never_lets_a_start_through_that_is_not_proven(tmp_path: Path, code: int) -> None:
+def ended(found: Checker) -> str:
+    """What it printed until it is stopped now."""
+    assert found.process.poll() is None
+    found.process.terminate()
+    printed, _ = found.process.communicate(timeout=20)
+    return printed
+
+
+def test_enforce_never_lets_a_start_through_that_is_refuted(tmp_path: Path) -> None:
     start_engine(tmp_path, "a")
-    with checker(tmp_path, code=code) as found:
+    with checker(tmp_path, code=1) as found:
         printed, _ = found.process.communicate(timeout=20)
         assert found.process.returncode == 1
-        assert f"(exit code {code}): it does not become ready" in printed
+        assert "(exit code 1): it does not become ready" in printed
         assert found.read("proven") == ""
-    with checker(tmp_path) as again:  # started again, it does not ask the same engine again
-        printed, _ = again.process.communicate(timeout=20)
-        assert again.process.returncode == 1
-        assert "was refuted already" in printed
+    # Started again, it does not ask the same engine again, and is there for the next start.
+    with checker(tmp_path) as again:
+        time.sleep(0.5)
         assert again.checks() == 1
         start_engine(tmp_path, "b")
-    with checker(tmp_path) as later:
-        until(lambda: later.read("proven") == "b\n")
+        until(lambda: again.read("proven") == "b\n")
+        assert ended(again).count("was refuted already") == 1
+
+
+@pytest.mark.parametrize("mode", ["enforce", "hold"])
+@pytest.mark.parametrize("code", [2, 3, 137])
+def test_what_could_not_be_judged_is_not_refuted(tmp_path: Path, code: int, mode: str) -> None:
+    start_engine(tmp_path, "a")
+    with checker(tmp_path, code=code, CONFIGURATOR_CHECK=mode) as found:
+        until(lambda: found.checks() >= 3)
+        assert found.read("refuted") == found.read("proven") == ""
+        (tmp_path / "code").write_text("0")
+        until(lambda: found.read("proven") == "a\n")
+        time.sleep(0.3)
+        printed = ended(found)
+    assert f"could not judge (exit code {code}): start a is not proven" in printed
+    assert "not what the profile asks for" not in printed
+    pauses = [line.split()[-2] for line in printed.splitlines() if "tried again in" in line]
+    assert pauses[:3] == ["10", "20", "40"][: len(pauses)]
+
+
+def test_pauses_have_an_end_and_a_new_start_does_not_wait(tmp_path: Path) -> None:
+    start_engine(tmp_path, "a")
+    with checker(tmp_path, code=2) as found:
+        until(lambda: found.checks() >= 6)
+        time.sleep(0.5)
+        (tmp_path / "code").write_text("0")
+        start_engine(tmp_path, "b")
+        began = time.monotonic()
+        until(lambda: found.read("proven") == "b\n")
+        assert time.monotonic() - began < 4  # the pause of the sixth is 150 looks
+        time.sleep(0.2)
+        assert "tried again in 300 s" in ended(found)
+
+
+def test_what_could_not_be_judged_may_yet_be_refuted(tmp_path: Path) -> None:
+    start_engine(tmp_path, "a")
+    with checker(tmp_path, code=2) as found:
+        until(lambda: found.checks() >= 2)
+        (tmp_path / "code").write_text("1")
+        found.process.communicate(timeout=20)
+        assert found.process.returncode == 1
+        assert found.read("refuted") == "a\n"
+
+
+def test_warn_lets_through_what_could_not_be_judged_and_tries_again(tmp_path: Path) -> None:
+    start_engine(tmp_path, "a")
+    with checker(tmp_path, code=3, CONFIGURATOR_CHECK="warn") as found:
+        until(lambda: found.read("proven") == "a\n")
+        until(lambda: found.checks() >= 2)
+        (tmp_path / "code").write_text("0")
+        checks = found.checks()
+        until(lambda: found.checks() > checks)
+        time.sleep(0.5)
+        checks = found.checks()
+        time.sleep(0.5)
+        assert found.checks() == checks  # judged
+        printed = ended(found)
+    assert "could not judge (exit code 3): start a is NOT proven, and let through" in printed
+    assert "proven: start a" in printed
+
+
+@pytest.mark.parametrize("fault", ["unreadable", "empty", "evidence", "state"])
+def test_hold_survives_what_may_pass(tmp_path: Path, fault: str) -> None:
+    key, evidence = tmp_path / "key", tmp_path / "evidence"
+    if fault != "unreadable":
+        key.write_text("" if fault == "empty" else f"{KEY}\n")
+    if fault == "evidence":
+        evidence.write_text("in the way")
+    if fault == "state":
+        (tmp_path / "tools").mkdir()
+        (tmp_path / "tools" / "mv").write_text(
+            '#!/bin/bash\n[[ -e $STUB/mended ]] || exit 1\nexec /bin/mv "$@"\n'
+        )
+        (tmp_path / "tools" / "mv").chmod(0o755)
+    start_engine(tmp_path, "a")
+    place = {"CONFIGURATOR_KEY": f"file:{key}"}
+    with checker(tmp_path, CONFIGURATOR_CHECK="hold", **place) as found:
+        time.sleep(1)
+        assert found.process.poll() is None
+        assert found.read("proven") == ""
+        (tmp_path / "mended").write_text("")
+        key.write_text(f"{KEY}\n")
+        if fault == "evidence":
+            evidence.unlink()
+        until(lambda: found.read("proven") == "a\n")
+        time.sleep(0.2)
+        printed = ended(found)
+    said = {
+        "unreadable": f"the key file {key} cannot be read",
+        "empty": f"the key of file:{key} is empty",
+        "evidence": f"the folder of the evidence, {evidence}, cannot be made",
+        "state": f"{tmp_path}/state/proven cannot be written",
+    }  # fmt: skip
+    assert f"FAILED, and tried again: {said[fault]}" in printed
+    assert {path.name for path in (tmp_path / "state").iterdir()} == {"start", "proven"}
+
+
+def test_enforce_ends_on_a_folder_that_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "evidence").write_text("in the way")
+    with checker(tmp_path) as found:
+        printed, _ = found.process.communicate(timeout=20)
+        assert found.process.returncode == 1
+        assert "cannot be made" in printed
+
+
+def test_two_checkers_do_not_take_each_others_partial_file(tmp_path: Path) -> None:
+    """The other's `mv` comes between this one's writing and moving."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "mv").write_text(
+        '#!/bin/bash\n/bin/rm -f -- "$STUB/state/proven.partial"\nexec /bin/mv "$@"\n'
+    )
+    (tmp_path / "tools" / "mv").chmod(0o755)
+    start_engine(tmp_path, "a")
+    with checker(tmp_path, CONFIGURATOR_CHECK="hold") as found:
+        until(lambda: found.read("proven") == "a\n")
+        assert "cannot" not in ended(found)
 
 
 @pytest.mark.parametrize(
