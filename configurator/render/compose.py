@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -149,7 +150,7 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
         **first,
         "heading": heading(deployment),
         "number": number,
-        "project": re.sub(r"[^a-z0-9_-]", "-", deployment.name.lower()),
+        "project": project_of(deployment),
         "home": HOME,
         "run": RUN,
         "image": image_of(deployment),
@@ -252,6 +253,16 @@ def _word(deployment: Deployment, word: Word) -> str:
         otherwise = ":-127.0.0.1" if deployment.hosts == 1 else f":?set it to the address of {what}"
         return yaml_string(address_text(word, f"${{{address_variable(word)}{otherwise}}}"))
     return _literal(word)
+
+
+def project_of(deployment: Deployment) -> str:
+    """The project's name, one for each deployment: compose takes a few characters alone."""
+    name = deployment.name
+    plain = re.sub(r"[^a-z0-9_-]", "-", name.lower()).lstrip("_-")
+    if plain == name:
+        return plain
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{plain.rstrip('_-')}-{digest}".lstrip("-")
 
 
 def _key_place(secret: Secret) -> str:

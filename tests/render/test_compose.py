@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from tools import need
 from configurator.content import ROOT
 from configurator.deployment import Deployment
 from configurator.render import TARGETS, write
+from configurator.render.compose import project_of
 from configurator.render.containers import FOLDERS
 from configurator.render.launches import EngineLaunch, launches
 from configurator.resolve import resolve
@@ -161,6 +163,30 @@ def _configured(program: str, path: Path, values: dict[str, str]) -> dict[str, A
     return found
 
 
+def named(name: str) -> Deployment:
+    base = deployed("ling-3.0-flash-spark")
+    return dataclasses.replace(base, profile=base.profile.model_copy(update={"name": name}))
+
+
+@pytest.mark.parametrize(
+    "name", ["123", "no", "null", "2026-01-01", "1e3", "x-y", "x.y", "X-Y", "x_y", "-x", "_", "é"]
+)
+def test_the_project_is_a_text_that_compose_takes(name: str, tmp_path: Path) -> None:
+    deployment = named(name)
+    write(TARGETS["compose"](deployment), tmp_path)
+    project = read(tmp_path / "compose.yaml", {})["name"]
+    assert isinstance(project, str)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*", project)
+    # Where it is a name for compose already, it stays.
+    assert (project == name) == bool(re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name))
+
+
+def test_no_two_deployments_have_one_project() -> None:
+    names = ["x-y", "x.y", "X-Y", "x y", "X.Y", "-x-y", "x_y", "_", "-", ".", "--"]
+    projects = {project_of(named(name)) for name in names}
+    assert len(projects) == len(names)
+
+
 def test_ready_means_proven_and_a_cold_cache_has_time(tmp_path: Path) -> None:
     deployment = deployed("muse-spark-open-gb300x8")
     write(TARGETS["compose"](deployment), tmp_path)
@@ -177,7 +203,10 @@ def test_ready_means_proven_and_a_cold_cache_has_time(tmp_path: Path) -> None:
     assert services["router"]["depends_on"] == {"replica0": {"condition": "service_healthy"}}
     wanted = {"preflight": {"condition": "service_completed_successfully"}}
     assert services["replica0"]["depends_on"] == wanted
-    assert {service["restart"] for service in services.values()} == {"no"}
+    # The checker is there when a refuted engine is started again.
+    assert {name: service["restart"] for name, service in services.items()} == {
+        "preflight": "no", "replica0": "no", "replica0-check": "on-failure", "router": "no",
+    }  # fmt: skip
     check = services["replica0-check"]
     assert check["environment"]["CONFIGURATOR_STATE"] == state
     assert check["environment"]["CONFIGURATOR_KEY"] == "env:MUSE_API_KEY"
