@@ -249,8 +249,8 @@ def test_hold_survives_what_may_pass(tmp_path: Path, fault: str) -> None:
         )
         (tmp_path / "tools" / "mv").chmod(0o755)
     start_engine(tmp_path, "a")
-    place = {"CONFIGURATOR_KEY": f"file:{key}"}
-    with checker(tmp_path, CONFIGURATOR_CHECK="hold", **place) as found:
+    place = f"file:{key}"
+    with checker(tmp_path, CONFIGURATOR_CHECK="hold", CONFIGURATOR_KEY=place) as found:
         time.sleep(1)
         assert found.process.poll() is None
         assert found.read("proven") == ""

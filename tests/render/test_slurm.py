@@ -59,13 +59,16 @@ NODES = ("node-a", "node-b", "node-c", "node-d")
 
 
 def submitted(
-    deployment: Deployment, folder: Path, **more: str
+    deployment: Deployment, folder: Path, steps: dict[str, str] | None = None, /, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """The job, run here as Slurm would run it on its first node."""
-    folder.mkdir()
+    """The job, run here as Slurm would run it on its first node, maybe with other steps."""
+    folder.mkdir(exist_ok=True)
     out = folder / "out"
     written = write(TARGETS["slurm"](deployment), out)
     shellcheck(*(path for path in written if path.suffix in (".sh", ".sbatch")))
+    for name, text in (steps or {}).items():
+        assert (out / name).exists()
+        (out / name).write_text(text)
     tools = folder / "tools"
     tools.mkdir()
     for name, text in (
@@ -168,6 +171,84 @@ def test_the_job_asks_for_what_the_deployment_needs() -> None:
     assert "--kill-on-bad-exit=1" in text
     assert "export REPLICA0_HOST0_ADDR=${NODES[0]}" in text
     assert "--gpus-per-node=1\n" in text_of("ling-3.0-flash-spark")
+
+
+# Rank 0 is proven or refuted after a while, and ends; the others die with it, or hang until told.
+RANK = """
+name=$(basename "$0" .sh) replica=${name%-host*}
+if [[ $name == *-host0 ]]; then
+  /bin/sleep "$(cat "$STUB/$replica-after")"
+  if [[ $(cat "$STUB/$replica") == proven ]]; then
+    mkdir -p "$RUN_DIR/proven" && : >"$RUN_DIR/proven/$name"
+  else
+    code=1
+  fi
+  : >"$STUB/$name-gone"
+  [[ -z ${SLOW_END:-} ]] || /bin/sleep 2.5
+  exit "${code:-0}"
+fi
+trap 'echo told >>"$STUB/$name-told"; exit 143' TERM
+for _ in {1..300}; do
+  [[ -n ${HANGS:-} || ! -e $STUB/$replica-host0-gone ]] || exit 137
+  /bin/sleep 0.1
+done
+exit 9
+"""
+
+
+def two_by_two(folder: Path, verdicts: tuple[str, str], **more: str) -> tuple[int, str]:
+    """The exit code of a job of two replicas over two hosts each, and what it said."""
+    text = ranks.profile(15000, ranks=2)
+    text = text.replace("gpus: 2}", "gpus: 4}").replace("tensor: 2}", "tensor: 2, replicas: 2}")
+    deployment = ranks.deployed(folder, text)
+    assert deployment.hosts == 4
+    steps = {f"replica{replica}-host{rank}.sh": RANK for replica in (0, 1) for rank in (0, 1)}
+    for replica, verdict in enumerate(verdicts):
+        stub = folder / "job"
+        stub.mkdir(exist_ok=True)
+        (stub / f"replica{replica}").write_text(verdict)
+        (stub / f"replica{replica}-after").write_text(str(1 + 4 * replica))
+    done = submitted(deployment, stub, steps, **more)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("how", [{}, {"SLOW_END": "1"}, {"HANGS": "1"}])
+def test_once_ends_with_zero_when_every_replica_over_hosts_is_proven(
+    tmp_path: Path, how: dict[str, str]
+) -> None:
+    code, said = two_by_two(tmp_path, ("proven", "proven"), CONFIGURATOR_ONCE="1", **how)
+    assert code == 0, said
+    assert "replica0-host0 is proven" in said
+    assert "replica1-host0 is proven" in said
+    if how == {"HANGS": "1"}:
+        for replica in (0, 1):
+            told = tmp_path / "job" / f"replica{replica}-host1-told"
+            assert told.read_text() == "told\n"  # once: twice would kill the engine
+
+
+@pytest.mark.parametrize("verdicts", [("proven", "refuted"), ("refuted", "proven")])
+def test_once_fails_when_one_replica_is_refuted(tmp_path: Path, verdicts: tuple[str, str]) -> None:
+    code, said = two_by_two(tmp_path, verdicts, CONFIGURATOR_ONCE="1", HANGS="1")
+    assert code == 1, said
+    refuted = verdicts.index("refuted")
+    assert f"replica{refuted}-host0 ended with exit code 1" in said
+    assert f"replica{refuted}-host1 is let go" not in said
+
+
+def test_a_rank_that_dies_after_the_proof_fails_a_job_that_serves(tmp_path: Path) -> None:
+    code, said = two_by_two(tmp_path, ("proven", "proven"), SLOW_END="1")
+    assert code == 137, said
+    assert "replica0-host1 ended with exit code 137" in said
+
+
+def test_a_proof_of_an_earlier_job_proves_nothing(tmp_path: Path) -> None:
+    earlier = tmp_path / "run" / "proven"
+    earlier.mkdir(parents=True)
+    (earlier / "replica1-host0").write_text("")
+    more = {"CONFIGURATOR_ONCE": "1", "RUN_DIR": str(tmp_path / "run"), "HANGS": "1"}
+    code, said = two_by_two(tmp_path, ("proven", "refuted"), **more)
+    assert code == 1, said
+    assert "replica1-host1 is let go" not in said
 
 
 def test_a_key_that_is_missing_is_said_before_any_step(tmp_path: Path) -> None:
