@@ -9,11 +9,14 @@
 #   CONFIGURATOR_EVIDENCE  the folder for the evidence of every check
 #   CONFIGURATOR_KEY       env:NAME or file:PATH, where the replica wants a key
 #   CONFIGURATOR_PROBE_DIR the reports from inside the engine, where there are any
-#   CONFIGURATOR_CHECK     enforce (default): a start that is not proven is never ready, and this ends
-#                          with exit code 1 | hold: as enforce, but this stays and waits for the next
-#                          start | warn: report, but let it through | skip: prove nothing
+#   CONFIGURATOR_CHECK     enforce (default): a start that is not proven is never ready; once one is
+#                          refuted this ends with exit code 1, and when it is started again it waits
+#                          for the next start | hold: as enforce, but this never ends by itself
+#                          | warn: report, but let it through | skip: prove nothing
 #   CONFIGURATOR_SETTINGS  a folder whose file CONFIGURATOR_CHECK, if there is one, wins over the
 #                          variable, also when it comes or changes while this runs
+# What could not be judged (configurator ended neither with 0 nor with 1) is not refuted: it is tried
+# again, after 10 s and then ever later, up to 300 s.
 set -euo pipefail
 
 HERE=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -44,22 +47,49 @@ trap 'stop 143' TERM
 
 held() { cat -- "$STATE/$1" 2>/dev/null || true; }
 
-# In one step, so that nobody reads half a name.
+# What this cannot go on from. With hold it is tried again: the end of this might take the engine along.
+trouble() {
+  [[ $MODE == hold ]] || die "$*"
+  say "FAILED, and tried again: $*" >&2
+}
+
+# In one step, so that nobody reads half a name; another checker may be at it too.
 mark() {
-  printf '%s\n' "$2" >"$STATE/$1.partial"
-  mv -f -- "$STATE/$1.partial" "$STATE/$1"
+  local own=$STATE/$1.partial.$$.$RANDOM
+  if printf '%s\n' "$2" >"$own" && mv -f -- "$own" "$STATE/$1"; then
+    return 0
+  fi
+  rm -f -- "$own" || true
+  trouble "$STATE/$1 cannot be written"
+  return 1
 }
 
 read_key() {
   local from=$1 value=
   case $from in
     env:*) name=${from#env:} value=${!name-} ;;
-    file:*) [[ -r ${from#file:} ]] || die "the key file ${from#file:} cannot be read"
-      value=$(<"${from#file:}") ;;
-    *) die "CONFIGURATOR_KEY is '$from'; it must be env:NAME or file:PATH" ;;
+    file:*) if ! { [[ -r ${from#file:} ]] && value=$(<"${from#file:}"); }; then
+        trouble "the key file ${from#file:} cannot be read"
+        return 1
+      fi ;;
+    *) trouble "CONFIGURATOR_KEY is '$from'; it must be env:NAME or file:PATH"
+      return 1 ;;
   esac
-  [[ -n $value ]] || die "the key of $from is empty"
+  if [[ -z $value ]]; then
+    trouble "the key of $from is empty"
+    return 1
+  fi
   export CONFIGURATOR_API_KEY=$value
+}
+
+# What every check needs.
+prepare() {
+  if [[ -n ${CONFIGURATOR_KEY:-} ]]; then
+    read_key "$CONFIGURATOR_KEY" || return 1
+  fi
+  mkdir -p -- "${CONFIGURATOR_EVIDENCE:?it names the folder of the evidence}" && return 0
+  trouble "the folder of the evidence, $CONFIGURATOR_EVIDENCE, cannot be made"
+  return 1
 }
 
 # The exit code of the check of the start $1; the words after it say where.
@@ -75,23 +105,32 @@ judge() {
   return "$code"
 }
 
-# What follows from the code $2 of the start $1.
+# What follows from the code $2 of the start $1; it fails where that is to be tried again.
 conclude() {
   local start=$1 code=$2
+  LET=
   if [[ $(held start) != "$start" ]]; then
     say "the engine has started again meanwhile; what was found is not of this start"
   elif ((code == 0)); then
-    mark proven "$start"
+    mark proven "$start" || return 1
     say "proven: start $start"
+  elif ((code != 1)); then
+    if [[ $MODE == warn ]]; then
+      mark proven "$start"
+      LET=$start
+      say "could not judge (exit code $code): start $start is NOT proven, and let through, for CONFIGURATOR_CHECK is warn" >&2
+    else
+      say "could not judge (exit code $code): start $start is not proven" >&2
+    fi
+    return 1
   elif [[ $MODE == warn ]]; then
     mark proven "$start"
     say "NOT proven (exit code $code), and let through, for CONFIGURATOR_CHECK is warn" >&2
-  elif [[ $MODE == hold ]]; then
-    mark refuted "$start"
-    say "start $start is not what the profile asks for (exit code $code): it does not become ready" >&2
   else
-    mark refuted "$start"
-    die "start $start is not what the profile asks for (exit code $code): it does not become ready"
+    mark refuted "$start" || return 1
+    say "start $start is not what the profile asks for (exit code $code): it does not become ready" >&2
+    SAID=$start
+    [[ $MODE == hold ]] || exit 1
   fi
 }
 
@@ -109,8 +148,44 @@ read_mode() {
   esac
   if [[ $found != "$MODE" ]]; then
     say "CONFIGURATOR_CHECK is $found now"
-    MODE=$found
+    MODE=$found PAUSE=0 REST=0
   fi
+}
+
+# Whether the start $1 is still to be judged.
+open() {
+  if [[ $1 == "$LET" ]]; then
+    return 0
+  elif [[ $1 == "$(held proven)" ]]; then
+    return 1
+  elif [[ $MODE == warn || $MODE == skip || $1 != "$(held refuted)" ]]; then
+    return 0
+  elif [[ $1 != "$SAID" ]]; then
+    SAID=$1
+    say "start $1 was refuted already; start the engine again once its cause is gone: this waits for it"
+  fi
+  return 1
+}
+
+# It fails where it is to be tried again.
+attend() {
+  local start=$1 code=0
+  shift
+  if [[ $MODE == skip ]]; then
+    mark proven "$start"
+    say "let through: start $start; NOTHING is proven, for CONFIGURATOR_CHECK is skip"
+    return 0
+  fi
+  prepare || return 1
+  judge "$start" "$@" || code=$?
+  conclude "$start" "$code"
+}
+
+later() {
+  PAUSE=$((PAUSE == 0 ? 10 : PAUSE * 2))
+  ((PAUSE <= 300)) || PAUSE=300
+  REST=$((PAUSE / 2 - 1))
+  say "tried again in $PAUSE s"
 }
 
 case $MODE in
@@ -118,29 +193,21 @@ case $MODE in
   *) die "CONFIGURATOR_CHECK is '$MODE'; set it to enforce, hold, warn or skip" ;;
 esac
 words=("$@")
-if [[ -n ${CONFIGURATOR_KEY:-} ]]; then
-  read_key "$CONFIGURATOR_KEY"
-  words+=(--api-key-env CONFIGURATOR_API_KEY)
-fi
-if [[ $MODE != skip ]]; then
-  mkdir -p -- "${CONFIGURATOR_EVIDENCE:?it names the folder of the evidence}"
-fi
+[[ -z ${CONFIGURATOR_KEY:-} ]] || words+=(--api-key-env CONFIGURATOR_API_KEY)
+# Said at once, and not only when an engine has started.
+[[ $MODE == skip ]] || prepare || true
+SEEN= # the start that the following are about
+SAID= # said to be refuted
+LET=  # let through, and still to be judged
+PAUSE=0 REST=0 # seconds of the last pause, and how many looks of it are left
 while true; do
   read_mode
   start=$(held start)
-  if [[ -n $start && $start != "$(held proven)" ]]; then
-    if [[ $MODE == skip ]]; then
-      mark proven "$start"
-      say "let through: start $start; NOTHING is proven, for CONFIGURATOR_CHECK is skip"
-    elif [[ $MODE == hold && $start == "$(held refuted)" ]]; then
-      : # Said already.
-    elif [[ $MODE == enforce && $start == "$(held refuted)" ]]; then
-      die "start $start was refuted already; start the engine again once its cause is gone"
-    else
-      code=0
-      judge "$start" "${words[@]}" || code=$?
-      conclude "$start" "$code"
-    fi
+  [[ $start == "$SEEN" ]] || SEEN=$start LET='' PAUSE=0 REST=0
+  if ((REST > 0)); then
+    REST=$((REST - 1))
+  elif [[ -n $start ]] && open "$start"; then
+    attend "$start" "${words[@]}" || later
   fi
   beside sleep 2
 done
