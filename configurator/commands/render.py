@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,9 +70,10 @@ def command(
     if printed:
         return _print(result.deployment)
     files = _files(result.deployment, target or "bash", everything)
-    return (
-        _compare(files, rendered, everything) if rendered else _write(result.deployment, files, out)
-    )
+    if rendered:
+        return _compare(files, rendered, everything)
+    _warn_of_content(library.roots[1:])
+    return _write(result.deployment, files, out)
 
 
 def _check_options(
@@ -161,6 +164,17 @@ def _write(deployment: Deployment, files: tuple[RenderedFile, ...], out: Path | 
     if deployment.profile.status == "unverified":
         click.echo("unverified: nobody has yet run this composition as a whole", err=True)
     return 0
+
+
+def _warn_of_content(own: Sequence[Path]) -> None:
+    """The self-check resolves the profile where it runs, and must find the same entries there."""
+    if own:
+        names = os.pathsep.join(str(path.absolute()) for path in own)
+        click.echo(
+            f"the self-check needs your own content too: where `configurator` checks this launch, "
+            f"have it there and set CONFIGURATOR_CONTENT={names}",
+            err=True,
+        )
 
 
 def _named_in(out: Path, files: tuple[RenderedFile, ...]) -> dict[Path, str]:

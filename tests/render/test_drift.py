@@ -9,6 +9,7 @@ import pytest
 from stand_in import LIBRARY
 
 from configurator.cli import run
+from configurator.content import ROOT
 from configurator.render import TARGETS, drift, write
 from configurator.resolve import resolve
 
@@ -222,3 +223,14 @@ def test_rendering_names_what_is_of_another_target_or_deployment(
     told = rendered(tmp_path / "b", capsys, other, "--target", "compose")
     assert f"{SCRIPT} {earlier}" in told
     assert all(line.endswith(earlier) for line in told)
+
+
+def test_content_of_ones_own_is_needed_where_the_launch_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ROOT / "examples" / "own-content"
+    words = ["render", str(ROOT / "examples" / "lab-box.yaml"), "--content", str(own)]
+    assert run([*words, "-o", str(tmp_path)]) == 0
+    assert f"set CONFIGURATOR_CONTENT={own}" in capsys.readouterr().err
+    assert run(["render", NAME, "-o", str(tmp_path / "other")]) == 0
+    assert "CONFIGURATOR_CONTENT" not in capsys.readouterr().err
