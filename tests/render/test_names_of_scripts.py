@@ -60,6 +60,9 @@ def test_an_engine_may_not_have_what_steers_its_shell(tmp_path: Path, name: str)
     assert "steer the shell that starts the engine" in said
 
 
-@pytest.mark.parametrize("name", ["log", "value", "HERE", "NCCL_DEBUG", "PYTHONPATH", "BASHFUL"])
+@pytest.mark.parametrize(
+    "name",
+    ["log", "value", "HERE", "NCCL_DEBUG", "PYTHONPATH", "BASHFUL", "CONFIGURATOR_PROBE_DIR"],
+)
 def test_other_variables_are_the_engines(tmp_path: Path, name: str) -> None:
     assert refused(tmp_path, f"extra: {{env: {{{name}: x}}}}\n") == ""

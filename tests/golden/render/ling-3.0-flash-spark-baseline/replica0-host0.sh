@@ -203,11 +203,10 @@ launch() {
   [[ ! -s $LOG ]] || mv -f -- "$LOG" "$LOG.previous"
   (umask 077 && : >"$LOG")
   # The filter is no child of the engine, which ends its children before it says why it fails.
-  local out
-  exec {out}> >(without_keys >>"$LOG")
-  setsid env "${ENGINE_ENV[@]}" "${argv[@]}" >&"$out" 2>&1 {out}>&- &
+  exec 9> >(without_keys >>"$LOG")
+  setsid env "${ENGINE_ENV[@]}" "${argv[@]}" >&9 2>&1 9>&- &
   ENGINE_PID=$!
-  exec {out}>&-
+  exec 9>&-
   say "launched: process group $ENGINE_PID, log $LOG"
   if [[ ${CONFIGURATOR_FOLLOW:-} == 1 ]]; then
     tail -n +1 -f --pid="$ENGINE_PID" -- "$LOG" &
