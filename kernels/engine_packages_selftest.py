@@ -1,8 +1,8 @@
 """Presence and versions of the kernel packages of an engine, and whether they have this GPU's code.
 
 Reads what is installed and what the engine's metadata pins; imports nothing of it but torch, and
-without torch or a GPU says what can be said. A package that is missing is not run; one of a
-mechanism that was asked for (settings: {"packages": [...]}) is wrong.
+without torch or a GPU says what can be said. That a package is missing is a fact, and wrong only
+where a mechanism that needs it was asked for (settings: {"packages": [...]}).
 """
 
 from __future__ import annotations
@@ -84,12 +84,11 @@ class _Told:
     def say(
         self, name: str, state: str, reason: str, packages: Sequence[str] = (), **facts: object
     ) -> None:
-        """One check: a missing package is wrong only where it was asked for."""
+        """One check: that a package is missing is wrong only where it was asked for."""
         names = {normalized(each) for each in (name, *packages)}
         self.named |= names
-        demanded = bool(names & self.wanted)
-        verdict = {"ok": "ok", "mismatch": "wrong", "unknown": "not_run"}.get(state, "not_run")
-        if state == "missing" and demanded:
+        verdict = {"ok": "ok", "missing": "ok", "mismatch": "wrong"}.get(state, "not_run")
+        if state == "missing" and names & self.wanted:
             verdict = "wrong"
         self.report.check(name, verdict, reason, state=state, **facts)
 
@@ -274,8 +273,7 @@ def _nvrtc(told: _Told) -> None:
 
 def _nvrtc_files() -> Iterator[str]:
     for package in importlib.metadata.distributions():
-        name = (package.metadata or {}).get("Name") or ""
-        if normalized(name).startswith("nvidia-cuda-nvrtc"):
+        if normalized(package.name or "").startswith("nvidia-cuda-nvrtc"):
             for file in package.files or ():
                 if re.fullmatch(r"libnvrtc\.so\.\d+", file.name):
                     yield str(file.locate())

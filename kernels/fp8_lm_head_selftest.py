@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,11 +21,11 @@ from selftest_kit import (
     why_wrong,
 )
 
-triton: Any = None
-tl: Any = None
-with contextlib.suppress(ImportError):
+try:
     import triton
     import triton.language as tl
+except ImportError:
+    triton = None
 
 SHAPES = ((157_184, 2_560), (202_048, 8_192))
 """Rows and columns of two published models' heads: BailingMoeV3's, and Muse Spark's."""
@@ -47,7 +46,7 @@ WORTH = 1.05
 
 if triton is not None:
 
-    @triton.jit
+    @triton.jit  # type: ignore[untyped-decorator]
     def _maxima(x, most, columns, block: tl.constexpr):  # type: ignore[no-untyped-def]
         """The largest magnitude of each row; one program a row."""
         row = tl.program_id(0)
@@ -58,7 +57,7 @@ if triton is not None:
             found = tl.maximum(found, tl.abs(part.to(tl.float32)))
         tl.store(most + row, tl.max(found, 0))
 
-    @triton.jit
+    @triton.jit  # type: ignore[untyped-decorator]
     def _scaled(  # type: ignore[no-untyped-def]
         x, most, out, scales, rows, columns, rowwise: tl.constexpr, block: tl.constexpr
     ):

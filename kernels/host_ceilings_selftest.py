@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from selftest_kit import (
@@ -18,11 +17,11 @@ from selftest_kit import (
     wall,
 )
 
-triton: Any = None
-tl: Any = None
-with contextlib.suppress(ImportError):
+try:
     import triton
     import triton.language as tl
+except ImportError:
+    triton = None
 
 SIZES = (256 << 20, 1 << 30, 4 << 30)
 """Bytes of a buffer; those below four times the L2 cache are left out."""
@@ -32,7 +31,7 @@ CHAIN = 1000
 
 if triton is not None:
 
-    @triton.jit
+    @triton.jit  # type: ignore[untyped-decorator]
     def _read(source, out, steps, block: tl.constexpr):  # type: ignore[no-untyped-def]
         """Sum of `steps` blocks of float32 to one value for each program."""
         first = tl.program_id(0).to(tl.int64) * steps * block

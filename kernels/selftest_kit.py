@@ -28,9 +28,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 try:
-    import torch
+    import torch as torch  # For self-tests to import from here: it may not be there.
 except ImportError:
-    torch = None  # type: ignore[assignment,unused-ignore]
+    torch = None
 
 Run = Callable[["Report"], None]
 _RUNS = 50
