@@ -222,7 +222,9 @@ def test_version_does_not_import_the_schema() -> None:
 
 
 def test_modules_stay_readable() -> None:
-    content = (path for folder in ("validators", "kernels") for path in (ROOT / folder).glob("*.py"))
+    content = (
+        path for folder in ("validators", "kernels") for path in (ROOT / folder).glob("*.py")
+    )
     for path in [*PACKAGE.rglob("*.py"), *content]:
         text = path.read_text()
         assert text.count("\n") <= 450, f"{path} has {text.count(chr(10))} lines"

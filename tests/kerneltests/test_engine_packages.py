@@ -60,7 +60,13 @@ def test_bytes_that_only_look_like_code(tmp_path: Path, data: bytes) -> None:
         ("sm_86", {"sm_80"}, set(), "ok", "no sm_86 code; that for sm_80 runs on it"),
         ("sm_121", {"sm_120"}, set(), "ok", "no sm_121 code; that for sm_120 runs on it"),
         # Code for sm_120a runs on nothing else.
-        ("sm_121", {"sm_120a", "sm_90"}, set(), "mismatch", "for sm_120a, sm_90, and this GPU is s"),
+        (
+            "sm_121",
+            {"sm_120a", "sm_90"},
+            set(),
+            "mismatch",
+            "for sm_120a, sm_90, and this GPU is s",
+        ),
         ("sm_121", {"sm_90"}, {"sm_90"}, "ok", "only PTX: the driver compiles it"),
         ("sm_121", {"sm_90"}, {"sm_90a"}, "mismatch", "this GPU is sm_121; REMEDY"),
         ("sm_75", {"sm_80"}, {"sm_80"}, "mismatch", "this GPU is sm_75"),

@@ -1,4 +1,4 @@
-"""The shipped self-tests with a real torch on a CPU: CONFIGURATOR_ENGINE_PYTHON names its Python."""
+"""The shipped self-tests, and spoilt ones, with the torch of CONFIGURATOR_ENGINE_PYTHON on a CPU."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def test_packages_of_a_real_environment() -> None:
     found = checks(ran("engine-packages"))
     assert found["triton"].facts["version"]
     assert found["humming-kernels"].facts["state"] == "missing"
-    assert found["humming-kernels"].reason.startswith("not installed; pip install humming-kernels==")
+    assert found["humming-kernels"].reason.startswith(
+        "not installed; pip install humming-kernels=="
+    )
     assert found["torch"].verdict == "not_run"
     assert "built for CPUs" in found["torch"].reason
 
@@ -102,6 +104,35 @@ def test_a_package_that_a_named_kernel_needs_must_be_there() -> None:
     result = run_selftest(chosen, str(PYTHON), Stop(), 120)
     assert result.verdict == "wrong"
     assert result.reason.startswith("humming-kernels: not installed")
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "spoilt", "said"),
+    [
+        # A scale that is off by a tenth.
+        (
+            "fp8-lm-head",
+            "float8_e4m3fn), scale)",
+            "float8_e4m3fn), scale * 1.1)",
+            "relative error ",
+        ),
+        # A head whose output goes elsewhere.
+        ("fp8-lm-head", "out_dtype=out.dtype, out=out", "out_dtype=out.dtype", "never written"),
+        # Experts summed without the router's scores.
+        ("moe-reads", "pieces * scores", "pieces", "relative error "),
+        # Rows that stay where they were sorted to.
+        ("moe-reads", "out[order] =", "out[:] =", "relative error "),
+    ],
+)
+def test_a_spoilt_kernel_is_wrong(
+    tmp_path: Path, name: str, right: str, spoilt: str, said: str
+) -> None:
+    stem = name.replace("-", "_")
+    text = Library().selftests()[name].read_text(encoding="utf-8")
+    assert right in text
+    result = ran(name, content(tmp_path, **{stem: text.replace(right, spoilt)}))
+    assert result.verdict == "wrong"
+    assert said in result.reason
 
 
 @pytest.mark.parametrize(

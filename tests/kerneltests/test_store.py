@@ -57,7 +57,7 @@ def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 def test_something_else_is_neither_read_nor_overwritten(tmp_path: Path, text: str) -> None:
     path = tmp_path / "host.json"
     path.write_text(text)
-    with pytest.raises(ConfiguratorError, match="KRN002 .* holds no figures of a host"):
+    with pytest.raises(ConfiguratorError, match=r"KRN002 .* holds no figures of a host"):
         read_figures(path)
     with pytest.raises(ConfiguratorError, match="KRN002"):
         keep(path, [result("a", 1)])
@@ -66,5 +66,5 @@ def test_something_else_is_neither_read_nor_overwritten(tmp_path: Path, text: st
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfiguratorError, match="KRN002 .*/file/host.json cannot be"):
+    with pytest.raises(ConfiguratorError, match=r"KRN002 .*/file/host.json cannot be"):
         keep(tmp_path / "file" / "host.json", [result("a", 1)])
