@@ -49,6 +49,12 @@ def test_the_list_names_kernels_and_promises(capsys: Capture) -> None:
     ]
 
 
+def test_the_page_of_a_kernel_names_what_tries_it(capsys: Capture) -> None:
+    assert run(["explain", "fp8-lm-head"]) == 0
+    out = capsys.readouterr().out
+    assert "Tried by:\n  - `configurator kernels test fp8-lm-head`: speedup at least 1.7\n" in out
+
+
 def test_a_good_run_keeps_its_figures(tmp_path: Path, state: Path, capsys: Capture) -> None:
     words = mine(tmp_path, printing(answer(speedup=FIGURE)))
     assert run(["kernels", "test", *words]) == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import engine_packages_selftest as packages
 import pytest
+from selftest_kit import Report
 
 HEADER_BYTES = 16
 
@@ -113,7 +114,7 @@ def test_exact_pins_of_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 def told(**settings: object) -> dict[str, tuple[str, str, str]]:
     """Verdict, state and reason of each check."""
-    report = packages.Report(dict(settings))
+    report = Report(dict(settings))
     packages.run(report)
     return {c["name"]: (c["verdict"], c["facts"]["state"], c["reason"]) for c in report.checks}
 

@@ -1,4 +1,7 @@
-"""The shipped self-tests, and spoilt ones, with the torch of CONFIGURATOR_ENGINE_PYTHON on a CPU."""
+"""The shipped self-tests, and spoilt ones, with a real torch on a CPU.
+
+CONFIGURATOR_ENGINE_PYTHON names its Python.
+"""
 
 from __future__ import annotations
 
