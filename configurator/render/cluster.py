@@ -19,6 +19,7 @@ from configurator.render.common import (
     templates,
 )
 from configurator.render.containers import (
+    IN_IMAGE,
     KEY_SHOWN,
     SETTINGS,
     check_file,
@@ -32,12 +33,13 @@ from configurator.render.files import RenderedFile, fingerprint
 from configurator.render.instrument import instrumented
 from configurator.render.launches import Secret, address_text, secrets_of
 from configurator.render.manifests import literal, stem_of
-from configurator.render.prerequisites import about_images, about_plugins, about_weights
+from configurator.render.prerequisites import Place, about_images, before_start
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 
 LARGEST = 1024 * 1024
 """Bytes that a ConfigMap may hold."""
+_TOKEN = "a pod has none, so fetch them before"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANY = ("0.0.0.0", "::", "")
 CLIQUE = "nvidia.com/gpu.clique"
@@ -146,8 +148,7 @@ def preflight_file(deployment: Deployment, more: Iterable[str] = ()) -> Rendered
             "gpus_needed": gpus_of(deployment),
             "place": "pod",
             "settings": SETTINGS,
-            "for_python": "for python3 in this image",
-            "engine_remedy": "set container.image to an image that has it",
+            **IN_IMAGE,
         },
     )  # fmt: skip
     return RenderedFile("preflight.sh", text)
@@ -282,8 +283,14 @@ def _shown(word: Word) -> str:
     return address_text(word, "<address>") if isinstance(word, HostPlaceholder) else word
 
 
-def notes(deployment: Deployment, *, served: bool = True) -> list[str]:
-    """What whoever applies a manifest must know; `served`: SGLang's own servers listen."""
+def notes(deployment: Deployment, image: str, *, served: bool = True) -> list[str]:
+    """What whoever applies a manifest must know.
+
+    Args:
+        deployment: what is launched.
+        image: the image of the engine.
+        served: SGLang's own servers listen, and are proven.
+    """
     found = list(_about_addresses(deployment)) if served else []
     drops = [m.name for m in deployment.mechanisms.values() if m.wish.on_refuted == "drop"]
     if drops and served:
@@ -307,10 +314,11 @@ def notes(deployment: Deployment, *, served: bool = True) -> list[str]:
     asked = [
         f"The machine's entry asks of every host: {line}" for line in requirements_of(deployment)
     ]
+    cached = deployment.profile.container.cache is not None
+    place = Place(_TOKEN, image, cached, hosts="every node that may run it")
     brought = [
-        *about_images(deployment, checked=served),
-        *about_plugins(deployment, "the engine's image"),
-        *about_weights(deployment, deployment.profile.container.cache),
+        *about_images(deployment, image, checked=served),
+        *before_start(deployment, place),
     ]
     return [*found, *brought, *asked, *container_notes(deployment)]
 

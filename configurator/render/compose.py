@@ -17,33 +17,28 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
-from configurator.render.before import before_start, example_address, told_hosts
+from configurator.render.by_hand import example_address, told_hosts
 from configurator.render.common import heading, probe_files, profile_file, templates
 from configurator.render.containers import (
-    HOME,
-    IMEX_CHANNEL,
     KEY_SHOWN,
-    RUN,
     Contained,
     check_file,
     check_of,
     checker_of,
     contained,
+    container_context,
     container_notes,
-    devices_of,
     entry_file,
     health_of,
     image_of,
     leads,
-    mounts_of,
     needs_gpus,
-    needs_imex,
-    start_period_of,
     state_of,
 )
 from configurator.render.files import RenderedFile
 from configurator.render.instrument import instrumented
 from configurator.render.launches import Secret, address_text, address_variable, secrets_of
+from configurator.render.prerequisites import Place, before_start
 from configurator.render.quoting import comment, yaml_string
 from configurator.schema.profile import SecretRef
 
@@ -140,7 +135,6 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
     checks = [check for check in first["checks"] if check != "port" or heads]
     if heads and "port" not in checks:
         checks.append("port")
-    imex = [IMEX_CHANNEL] if needs_imex(deployment) else []
     keys = dict.fromkeys(key for one in here for key in one.keys)
     if keys:
         checks.insert(1, "keys")
@@ -148,19 +142,11 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
     return {
         **shared_context(deployment),
         **first,
+        **container_context(deployment),
         "heading": heading(deployment),
         "number": number,
         "project": project_of(deployment),
-        "home": HOME,
-        "run": RUN,
-        "image": image_of(deployment),
-        "gpus": needs_gpus(deployment),
         "gpus_needed": max((_gpus(deployment, one.launch.process) for one in engines), default=0),
-        "devices": [*devices_of(deployment), *imex],
-        "mounts": mounts_of(deployment),
-        "shared_memory_gib": deployment.profile.container.shared_memory_gib,
-        "unified_memory": deployment.hardware.unified_memory,
-        "start_period_s": start_period_of(deployment),
         "addresses": list(addresses.values()),
         "addresses_to_set": list(addresses.values()) if deployment.hosts > 1 else [],
         "key_names": _key_names(keys),
@@ -170,8 +156,6 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
         "held": [check for check in checks if check in _HELD],
         "ports": [process.port for process in heads],
         "heads": [(state_of(process), process.port) for process in heads],
-        "for_python": "in this image",
-        "engine_remedy": "set container.image to an image that has it",
         "preflight_env": engines[0].launch.declared,
         "services": list(_services(deployment, here)),
     }
@@ -293,7 +277,7 @@ def _start_file(deployment: Deployment, hosts: list[tuple[int, list[Contained]]]
         heading=heading(deployment),
         folders=folders,
         router_host=routers[0] if routers else None,
-        before=before_start(deployment, image_of(deployment), cached, _TOKEN),
+        before=before_start(deployment, Place(_TOKEN, image_of(deployment), cached)),
         key_names=_key_names(keys),
         key_files=[(key.name, key.reference.file) for key in keys if key.reference.file],
         notes=list(_notes(deployment)),

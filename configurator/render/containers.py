@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from configurator import __version__
 from configurator.deployment import Deployment, HostPlaceholder, Process
@@ -23,6 +24,7 @@ from configurator.render.launches import (
     Secret,
     address_text,
     launches,
+    secret_of,
     secrets_of,
 )
 from configurator.render.quoting import comment
@@ -46,6 +48,11 @@ EVIDENCE = "CONFIGURATOR_EVIDENCE"
 CHECK_S = 300
 """Longest self-check that orchestrators wait for after a start."""
 IMEX_CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
+IN_IMAGE = {
+    "for_python": "for python3 in the image",
+    "engine_remedy": "set container.image to an image that has it",
+}
+"""What preflight says of an engine that is not there."""
 KEY_SHOWN = "<key>"
 """Stands where the entry script puts a key."""
 
@@ -69,7 +76,8 @@ class Contained:
     env: dict[str, str]
     """The declared variables and those of the entry script."""
     keys: tuple[Secret, ...]
-    """The keys that the container must have in the variable `key_variable`."""
+    """The keys that the container must have in their variables; the entry script takes them
+    away."""
 
 
 def contained(
@@ -82,16 +90,15 @@ def contained(
     Args:
         deployment: what is launched.
         address: the name of another host where these containers run.
-        key_place: `env:NAME` or `file:PATH` of a key in the container; default: `key_variable`.
+        key_place: `env:NAME` or `file:PATH` of a key in the container; default: its variable.
     """
     found_at = key_place or _in_its_variable
-    secrets = {(s.reference.file, s.reference.env): s for s in secrets_of(deployment)}
     for launch in launches(deployment, FOLDERS):
         words: list[str] = []
         keys: dict[int, Secret] = {}
         for place, word in enumerate(launch.argv):
             if isinstance(word, SecretRef):
-                keys[place] = secrets[word.file, word.env]
+                keys[place] = secret_of(deployment, word)
                 words.append(KEY_SHOWN)
             elif isinstance(word, HostPlaceholder):
                 words.append(address_text(word, address(word)))
@@ -109,7 +116,7 @@ def contained(
 
 
 def _in_its_variable(secret: Secret) -> str:
-    return f"env:{key_variable(secret)}"
+    return f"env:{secret.variable}"
 
 
 def leads(process: Process) -> bool:
@@ -151,7 +158,7 @@ class Check:
     command: tuple[str, ...]
     env: dict[str, str]
     key: Secret | None
-    """The key that the container must have in the variable `key_variable`."""
+    """The key that the container must have in its variable."""
 
 
 def check_of(
@@ -183,11 +190,6 @@ def check_file(deployment: Deployment) -> RenderedFile:
         heading=heading(deployment), report_required=deployment.profile.evidence.require_report
     )  # fmt: skip
     return RenderedFile("check.sh", text, executable=True)
-
-
-def key_variable(secret: Secret) -> str:
-    """The variable that brings a key into a container; the entry script takes it away."""
-    return f"CONFIGURATOR_{secret.name.upper().replace('-', '_')}"
 
 
 def entry_file(deployment: Deployment) -> RenderedFile:
@@ -245,6 +247,23 @@ def needs_imex(deployment: Deployment) -> bool:
     """The GPUs of one replica share memory over hosts, for which a container needs a channel."""
     multi = deployment.hardware.multi_host
     return bool(multi and multi.imex and deployment.hosts_per_replica > 1)
+
+
+def container_context(deployment: Deployment) -> dict[str, Any]:
+    """What templates know of the containers of a deployment on its hosts."""
+    imex = [IMEX_CHANNEL] if needs_imex(deployment) else []
+    return {
+        "home": HOME,
+        "run": RUN,
+        "image": image_of(deployment),
+        "gpus": needs_gpus(deployment),
+        "devices": [*devices_of(deployment), *imex],
+        "mounts": mounts_of(deployment),
+        "shared_memory_gib": deployment.profile.container.shared_memory_gib,
+        "unified_memory": deployment.hardware.unified_memory,
+        "start_period_s": start_period_of(deployment),
+        **IN_IMAGE,
+    }
 
 
 def container_notes(deployment: Deployment) -> Iterator[str]:

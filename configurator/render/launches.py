@@ -34,6 +34,11 @@ class Secret:
     """`secret-1`: the same in every process of the deployment that is given this secret."""
     reference: SecretRef
 
+    @property
+    def variable(self) -> str:
+        """The variable of a script, or of a container that is given it, which holds its value."""
+        return f"CONFIGURATOR_{self.name.upper().replace('-', '_')}"
+
 
 @dataclass(frozen=True, slots=True)
 class EngineLaunch:
@@ -76,14 +81,18 @@ def _launch(deployment: Deployment, process: Process, folders: Folders) -> Engin
     return EngineLaunch(process, process.argv, tuple(env.items()), tuple(declared.items()))
 
 
-def secrets_of(deployment: Deployment) -> tuple[Secret, ...]:
-    """Every secret of the deployment once, in the order of the words."""
-    found: dict[tuple[str | None, str | None], SecretRef] = {}
-    for process in deployment.processes:
-        for word in process.argv:
-            if isinstance(word, SecretRef):
-                found.setdefault((word.file, word.env), word)
-    return tuple(Secret(f"secret-{n}", ref) for n, ref in enumerate(found.values(), 1))
+def secrets_of(deployment: Deployment, process: Process | None = None) -> tuple[Secret, ...]:
+    """Every secret of the deployment once, in the order of the words; or those of one process."""
+    found = dict.fromkeys(
+        word for one in deployment.processes for word in one.argv if isinstance(word, SecretRef)
+    )
+    secrets = (Secret(f"secret-{number}", one) for number, one in enumerate(found, 1))
+    return tuple(one for one in secrets if process is None or one.reference in process.argv)
+
+
+def secret_of(deployment: Deployment, reference: SecretRef) -> Secret:
+    """The secret that a word of the deployment refers to."""
+    return next(one for one in secrets_of(deployment) if one.reference == reference)
 
 
 def address_variable(word: HostPlaceholder) -> str:

@@ -23,7 +23,6 @@ from configurator.render.containers import (
     devices_of,
     health_of,
     image_of,
-    key_variable,
     leads,
     mounts_of,
     needs_imex,
@@ -135,7 +134,7 @@ def environment(
     ]
     for key in keys:
         source = {"secretKeyRef": {"name": cluster.keys_name, "key": key.name}}
-        found.append({"name": key_variable(key), "valueFrom": source})
+        found.append({"name": key.variable, "valueFrom": source})
     return found
 
 

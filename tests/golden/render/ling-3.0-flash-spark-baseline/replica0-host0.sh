@@ -141,8 +141,8 @@ preflight() {
 # --- keys: read here, passed on, never written or shown ------------------------------------------
 # They stand on the command line of the process, where other users of this host can see them.
 read_secrets() {
-  SECRET_1=${LING_API_KEY:-}
-  [[ -n $SECRET_1 ]] || die "variable LING_API_KEY is empty; it must hold the key"
+  CONFIGURATOR_SECRET_1=${LING_API_KEY:-}
+  [[ -n $CONFIGURATOR_SECRET_1 ]] || die "variable LING_API_KEY is empty; it must hold the key"
 }
 
 # The engine writes its arguments into its log. `tr` makes progress bars lines, so that none is held back.
@@ -177,7 +177,7 @@ launch() {
     --reasoning-parser ling3  # model entry ling-3.0-flash-fp4
     --tool-call-parser ling3  # model entry ling-3.0-flash-fp4
     --host 127.0.0.1  # serving
-    --api-key "$SECRET_1"  # serving
+    --api-key "$CONFIGURATOR_SECRET_1"  # serving
     --moe-runner-backend flashinfer_mxfp4  # kernel flashinfer-mxfp4-moe
     --enable-fp32-lm-head  # kernel fp32-lm-head
     --cuda-graph-max-bs-decode 1  # kernel decode-cuda-graphs

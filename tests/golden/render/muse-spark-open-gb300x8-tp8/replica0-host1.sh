@@ -114,8 +114,8 @@ preflight() {
 # --- keys: read here, passed on, never written or shown ------------------------------------------
 # They stand on the command line of the process, where other users of this host can see them.
 read_secrets() {
-  SECRET_1=${MUSE_API_KEY:-}
-  [[ -n $SECRET_1 ]] || die "variable MUSE_API_KEY is empty; it must hold the key"
+  CONFIGURATOR_SECRET_1=${MUSE_API_KEY:-}
+  [[ -n $CONFIGURATOR_SECRET_1 ]] || die "variable MUSE_API_KEY is empty; it must hold the key"
 }
 
 # The engine writes its arguments into its log. `tr` makes progress bars lines, so that none is held back.
@@ -141,7 +141,7 @@ launch() {
     --reasoning-parser muse  # model entry muse-spark-open-nvfp4
     --tool-call-parser muse  # model entry muse-spark-open-nvfp4
     --host 0.0.0.0  # serving
-    --api-key "$SECRET_1"  # serving
+    --api-key "$CONFIGURATOR_SECRET_1"  # serving
     --speculative-algorithm DFLASH  # kernel dflash
     --speculative-draft-model-path RadixArk/Muse-Spark-Open-DFlash2  # kernel dflash
     --speculative-num-draft-tokens 8  # kernel dflash

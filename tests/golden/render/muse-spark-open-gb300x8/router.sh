@@ -16,8 +16,8 @@ die() { say "FAILED: $*" >&2; exit 1; }
 # --- keys: read here, passed on, never written or shown ------------------------------------------
 # They stand on the command line of the process, where other users of this host can see them.
 read_secrets() {
-  SECRET_1=${MUSE_API_KEY:-}
-  [[ -n $SECRET_1 ]] || die "variable MUSE_API_KEY is empty; it must hold the key"
+  CONFIGURATOR_SECRET_1=${MUSE_API_KEY:-}
+  [[ -n $CONFIGURATOR_SECRET_1 ]] || die "variable MUSE_API_KEY is empty; it must hold the key"
 }
 read_secrets
 
@@ -27,7 +27,7 @@ argv=(
   --policy cache_aware
   --host 0.0.0.0
   --port 30080
-  --api-key "$SECRET_1"
+  --api-key "$CONFIGURATOR_SECRET_1"
 )
 say "router on port 30080"
 exec "${argv[@]}"

@@ -45,7 +45,7 @@ check_keys() {
 check_engine() {
   local found wanted=0.0.0.dev1+g079d40460
   found=$(engine python3 -c 'import importlib.metadata as m; print(m.version("sglang"))' 2>/dev/null) ||
-    die "sglang is not installed in this image; set container.image to an image that has it"
+    die "sglang is not installed for python3 in the image; set container.image to an image that has it"
   if [[ $found != "$wanted" ]]; then
     say "preflight engine: sglang reports $found, the build of the profile $wanted; development builds are not ordered"
   fi
@@ -56,7 +56,7 @@ check_packages() {
   local package packages=(humming-kernels)
   for package in "${packages[@]}"; do
     engine python3 -c 'import importlib.metadata as m, sys; m.version(sys.argv[1])' "$package" 2>/dev/null ||
-      die "package $package is not installed in this image; the profile needs it"
+      die "package $package is not installed for python3 in the image; the profile needs it"
   done
   say "preflight packages: ${packages[*]}"
 }

@@ -110,7 +110,7 @@ check_container() {
 check_engine() {
   local found wanted=0.5.23
   found=$(engine python3 -c 'import importlib.metadata as m; print(m.version("sglang"))' 2>/dev/null) ||
-    die "sglang is not installed in $IMAGE; set container.image to an image that has it"
+    die "sglang is not installed for python3 in the image; set container.image to an image that has it"
   if [[ $found != "$wanted" ]]; then
     die "sglang is $found, the profile is for $wanted: flags differ between versions; install it, or change engine.version"
   fi
@@ -122,7 +122,7 @@ check_kernels() {
   local name names=(nvidia_megakernel)
   for name in "${names[@]}"; do
     engine python3 -c 'import importlib.metadata as m, sys; sys.exit(sys.argv[2] not in {e.name for e in m.entry_points(group=sys.argv[1])})' sglang.srt.plugins "$name" 2>/dev/null ||
-      die "the plugin $name (entry point in sglang.srt.plugins) is not installed in $IMAGE; the profile needs its kernels"
+      die "the plugin $name (entry point in sglang.srt.plugins) is not installed for python3 in the image; the profile needs its kernels"
     # shellcheck disable=SC2016  # the engine's environment, not that of this script
     engine bash -c '[[ -z ${SGLANG_PLUGINS//[ ,]/} || ,${SGLANG_PLUGINS// /}, == *,$0,* ]]' "$name" ||
       die "SGLANG_PLUGINS leaves out $name, so its kernels would not be loaded; add it"
