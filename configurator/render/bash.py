@@ -7,20 +7,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from configurator import __version__
 from configurator.assemble import LAUNCH, OWN
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.inengine.bundle import GROUP, MODULE, REQUIRED
 from configurator.render.by_hand import started
 from configurator.render.common import (
     checkpoints_of,
+    heading,
+    identity,
     local_address,
     probe_files,
     profile_file,
     requirements_of,
     templates,
 )
-from configurator.render.files import MARK, PROBE, REPORTS, RenderedFile, fingerprint
+from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.instrument import ALLOWED, SEARCH, instrumented, joined, probe_variables
 from configurator.render.launches import (
     address_text,
@@ -106,9 +107,8 @@ def shared_context(deployment: Deployment) -> dict[str, Any]:
     """What the templates know of the deployment."""
     profile = deployment.profile
     return {
-        "mark": MARK,
-        "version": __version__,
-        "fingerprint": fingerprint(deployment),
+        "heading": heading(deployment),
+        "identity": identity(deployment),
         "name": comment(deployment.name),
         "status": profile.status,
         "description": textwrap.wrap(comment(profile.description), 96),

@@ -29,6 +29,7 @@ from configurator.render.containers import (
     needs_gpus,
     needs_imex,
 )
+from configurator.render.demands import demands
 from configurator.render.files import RenderedFile, fingerprint
 from configurator.render.instrument import instrumented
 from configurator.render.launches import Secret, address_text, secrets_of
@@ -99,7 +100,10 @@ class Cluster:
 
     def annotations(self) -> dict[str, str]:
         """What tells one launch from the next."""
-        found = {"configurator/launch": fingerprint(self.deployment)}
+        found = {
+            "configurator/launch": fingerprint(self.deployment),
+            "configurator/demands": demands(self.deployment),
+        }
         status = self.deployment.profile.status
         return {**found, "configurator/status": status} if status else found
 
@@ -140,7 +144,7 @@ def preflight_file(deployment: Deployment, more: Iterable[str] = ()) -> Rendered
     if packages:
         found.insert(found.index("engine") + 1, "packages")
     text = templates().get_template("container_preflight.sh.j2").render(
-        **shared_context(deployment), heading=heading(deployment), heads=[], held=[],
+        **shared_context(deployment), heads=[], held=[],
         **{
             **context,
             "checks": found,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from configurator import __version__
 from configurator.deployment import Deployment, Process
 from configurator.inengine.bundle import MARKS, bundle_files
+from configurator.render.demands import demands
 from configurator.render.files import MARK, PROBE, RenderedFile, fingerprint
 from configurator.render.quoting import quote
 from configurator.source import dump
@@ -46,8 +47,13 @@ def profile_file(deployment: Deployment) -> RenderedFile:
 
 
 def heading(deployment: Deployment) -> str:
-    """What the first lines of every file say: by whom, of which version, of which launch."""
-    return f"{MARK} {__version__}, launch {fingerprint(deployment)}"
+    """What the first lines of every file say: by whom, of which version, and of what."""
+    return f"{MARK} {__version__}, {identity(deployment)}"
+
+
+def identity(deployment: Deployment) -> str:
+    """Which launch, and which demands: the same for renderings that start and prove the same."""
+    return f"launch {fingerprint(deployment)}, demands {demands(deployment)}"
 
 
 def probe_files() -> list[RenderedFile]:

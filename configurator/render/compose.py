@@ -18,7 +18,7 @@ from configurator.render.bash import (
     told_addresses,
 )
 from configurator.render.by_hand import example_address, told_hosts
-from configurator.render.common import heading, probe_files, profile_file, templates
+from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.containers import (
     KEY_SHOWN,
     Contained,
@@ -143,7 +143,6 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
         **shared_context(deployment),
         **first,
         **container_context(deployment),
-        "heading": heading(deployment),
         "number": number,
         "project": project_of(deployment),
         "gpus_needed": max((_gpus(deployment, one.launch.process) for one in engines), default=0),
@@ -274,7 +273,6 @@ def _start_file(deployment: Deployment, hosts: list[tuple[int, list[Contained]]]
     cached = deployment.profile.container.cache is not None
     text = _templates().get_template("compose_start.md.j2").render(
         **shared,
-        heading=heading(deployment),
         folders=folders,
         router_host=routers[0] if routers else None,
         before=before_start(deployment, Place(_TOKEN, image_of(deployment), cached)),

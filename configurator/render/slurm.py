@@ -14,7 +14,7 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
-from configurator.render.common import heading, probe_files, profile_file, templates
+from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.files import RenderedFile
 from configurator.render.instrument import instrumented
 from configurator.render.launches import secrets_of
@@ -46,7 +46,6 @@ def _job_context(deployment: Deployment) -> dict[str, Any]:
     place = Place(token="export it before `sbatch`, which passes it on")
     return {
         "before": [*before_start(deployment, place), CONFIGURATOR],
-        "heading": heading(deployment),
         "job": deployment.name,
         "gpus_per_node": _gpus_per_node(deployment) if on_gpus else 0,
         "steps": [(step_name(process), process) for process in engines],

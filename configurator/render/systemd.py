@@ -21,7 +21,7 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
-from configurator.render.common import heading, probe_files, profile_file, templates
+from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.containers import KEY_SHOWN, LOG, STATE_VARIABLE, entry_file, leads
 from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.instrument import instrumented
@@ -125,7 +125,6 @@ def _host_context(deployment: Deployment, host: int, mine: list[EngineLaunch]) -
     token = f"write it into `{settings_of(deployment)}/host.env`, and `chmod 600` that"
     place = Place(token, user="the unit's user")
     return {
-        "heading": heading(deployment),
         "deployment": deployment.name,
         "home": home_of(deployment),
         "state": state_of(deployment),
