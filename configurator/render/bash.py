@@ -133,7 +133,7 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
     local = local_address(deployment, process)
     needed = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.plugins})
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
-    checkpoints = checkpoints_of(deployment)
+    checkpoints = list(checkpoints_of(deployment))
     return {
         "process": process,
         "lines": list(lines(process, lambda word: _text(deployment, word))),

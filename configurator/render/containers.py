@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from posixpath import normpath
 from typing import Any
 
 from configurator import __version__
@@ -44,6 +45,9 @@ STATE_VARIABLE = "CONFIGURATOR_STATE"
 KEY = "CONFIGURATOR_KEY"
 SETTINGS = "/etc/configurator"
 """In the container, what an operator sets of a cluster's deployment while it runs, a file each."""
+CACHE = "/root/.cache"
+"""In the container, the cache of its user."""
+SHM = "/dev/shm"
 EVIDENCE = "CONFIGURATOR_EVIDENCE"
 CHECK_S = 300
 """Longest self-check that orchestrators wait for after a start."""
@@ -231,10 +235,35 @@ def checker_of(deployment: Deployment) -> str:
 
 
 def mounts_of(deployment: Deployment) -> list[Mount]:
-    """The checkpoints, read-only where they are on the host, and the cache."""
-    found = [Mount(path, path, True) for path in checkpoints_of(deployment)]
+    """The checkpoints, read-only where they are on the host, and the cache.
+
+    Raises:
+        ConfiguratorError: RND009, a checkpoint lies where no container can have it.
+    """
+    found = []
+    for path, place in checkpoints_of(deployment).items():
+        why = _why_no_mount(path)
+        if why:
+            raise ConfiguratorError.single(
+                "RND009", f"{path} cannot be mounted into a container: {why}",
+                "give the checkpoint another path, for instance /models/NAME",
+                deployment.locate(place),
+            )  # fmt: skip
+        found.append(Mount(path, path, True))
     cache = deployment.profile.container.cache
-    return [*found, Mount(cache, "/root/.cache", False)] if cache else found
+    return [*found, Mount(cache, CACHE, False)] if cache else found
+
+
+def _why_no_mount(path: str) -> str:
+    """Why a folder cannot be where it is on the host too; empty when it can."""
+    if ":" in path or ".." in path.split("/"):
+        return "Kubernetes mounts no path with a colon or '..'"
+    for own, below in ((HOME, True), (RUN, True), (SETTINGS, True), (CACHE, False), (SHM, False)):
+        if f"{own}/".startswith(f"{normpath(path)}/".replace("//", "/")):
+            return f"it would hide {own}, which the container has of its own"
+        if below and normpath(path).startswith(f"{own}/"):
+            return f"{own} is the container's own"
+    return ""
 
 
 def devices_of(deployment: Deployment) -> list[str]:

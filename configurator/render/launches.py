@@ -39,6 +39,12 @@ class Secret:
         """The variable of a script, or of a container that is given it, which holds its value."""
         return f"CONFIGURATOR_{self.name.upper().replace('-', '_')}"
 
+    @property
+    def source(self) -> str:
+        """Where the profile has it, as scripts are told: `env:NAME` or `file:PATH`."""
+        named = self.reference.env
+        return f"env:{named}" if named else f"file:{self.reference.file}"
+
 
 @dataclass(frozen=True, slots=True)
 class EngineLaunch:

@@ -61,14 +61,14 @@ def test_it_is_clean(tmp_path: Path) -> None:
 def test_keys_take_their_places_and_hostile_words_arrive(
     tmp_path: Path, hostile: list[str]
 ) -> None:
-    (tmp_path / "key").write_text("of-a-file $x\n")
+    (tmp_path / "key").write_text("of-a-file-$x\n")
     words = engine("<key>", *hostile, "<key>", "<key>")
     last = len(words) - 1
     keys = f"3=env:K {last - 1}=file:{tmp_path}/key {last}=env:K"
-    code, out, err = run(tmp_path, words, CONFIGURATOR_KEYS=keys, K='it\'s `a` "key"', OTHER="1")
+    code, out, err = run(tmp_path, words, CONFIGURATOR_KEYS=keys, K='it\'s-`a`-"key"', OTHER="1")
     assert (code, out, err) == (0, "", "")
     argv, env, _ = seen(tmp_path)
-    assert argv == ['it\'s `a` "key"', *hostile, "of-a-file $x", 'it\'s `a` "key"']
+    assert argv == ['it\'s-`a`-"key"', *hostile, "of-a-file-$x", 'it\'s-`a`-"key"']
     assert env["OTHER"] == "1"
     assert not {"K", "CONFIGURATOR_KEYS", "CONFIGURATOR_LOG", "CONFIGURATOR_STATE"} & env.keys()
 
@@ -76,9 +76,10 @@ def test_keys_take_their_places_and_hostile_words_arrive(
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("3=env:NONE", "the key of env:NONE is empty"),
+        ("3=env:NONE", "variable NONE is empty; it must hold the key"),
         ("3=file:/none", "the key file /none cannot be read"),
-        ("3=what:x", "it must be env:NAME or file:PATH"),
+        ("3=what:x", "'what:x' says of no key where it is; write env:NAME or file:PATH"),
+        ("3=env:LINES", "variable LINES holds several lines; put the key alone there"),
         ("99=env:K", "there is no word 99"),
         ("x=env:K", "there is no word x"),
     ],
@@ -86,7 +87,7 @@ def test_keys_take_their_places_and_hostile_words_arrive(
 def test_a_key_that_is_not_there_stops_the_start(tmp_path: Path, keys: str, message: str) -> None:
     state = tmp_path / "state"
     words = engine("<key>")
-    env = {"CONFIGURATOR_KEYS": keys, "K": "k", "CONFIGURATOR_STATE": str(state)}
+    env = {"CONFIGURATOR_KEYS": keys, "K": "k", "LINES": "a\nb", "CONFIGURATOR_STATE": str(state)}
     code, _, err = run(tmp_path, words, **env)
     assert code == 1
     assert message in err

@@ -64,22 +64,42 @@ mark() {
   return 1
 }
 
-read_key() {
-  local from=$1 value=
-  case $from in
-    env:*) name=${from#env:} value=${!name-} ;;
-    file:*) if ! { [[ -r ${from#file:} ]] && value=$(<"${from#file:}"); }; then
-        trouble "the key file ${from#file:} cannot be read"
-        return 1
-      fi ;;
-    *) trouble "CONFIGURATOR_KEY is '$from'; it must be env:NAME or file:PATH"
-      return 1 ;;
+# The key of env:NAME or file:PATH goes into the variable $2; where it cannot be used, configurator_why
+# says why. A line break at its end is none of it; nothing that a request cannot carry is one.
+configurator_read_key() {
+  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where
+  configurator_why=
+  case $1 in
+    env:*) configurator_where="variable $configurator_name" configurator_value=${!configurator_name-} ;;
+    file:*)
+      configurator_where="the key file $configurator_name"
+      if [[ ! -f $configurator_name || ! -r $configurator_name ]]; then
+        configurator_why="$configurator_where cannot be read"
+      # Only a NUL ends what is read here.
+      elif IFS= read -rd '' configurator_value <"$configurator_name"; then
+        configurator_why="$configurator_where holds a NUL; put the key alone there"
+      fi
+      ;;
+    *) configurator_why="'$1' says of no key where it is; write env:NAME or file:PATH" ;;
   esac
-  if [[ -z $value ]]; then
-    trouble "the key of $from is empty"
+  [[ -z $configurator_why ]] || return 1
+  configurator_value=${configurator_value%$'\n'}
+  configurator_value=${configurator_value%$'\r'}
+  case $configurator_value in
+    '') configurator_why="$configurator_where is empty; it must hold the key" ;;
+    *[$'\r\n']*) configurator_why="$configurator_where holds several lines; put the key alone there" ;;
+    *[!!-~]*) configurator_why="$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" ;;
+    *) printf -v "$2" %s "$configurator_value" ;;
+  esac
+  [[ -z $configurator_why ]]
+}
+
+read_key() {
+  if ! configurator_read_key "$1" CONFIGURATOR_API_KEY; then
+    trouble "$configurator_why"
     return 1
   fi
-  export CONFIGURATOR_API_KEY=$value
+  export CONFIGURATOR_API_KEY
 }
 
 # What every check needs.

@@ -28,21 +28,43 @@ if [[ -n $configurator_state ]]; then
   fi
 fi
 
+# The key of env:NAME or file:PATH goes into the variable $2; where it cannot be used, configurator_why
+# says why. A line break at its end is none of it; nothing that a request cannot carry is one.
+configurator_read_key() {
+  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where
+  configurator_why=
+  case $1 in
+    env:*) configurator_where="variable $configurator_name" configurator_value=${!configurator_name-} ;;
+    file:*)
+      configurator_where="the key file $configurator_name"
+      if [[ ! -f $configurator_name || ! -r $configurator_name ]]; then
+        configurator_why="$configurator_where cannot be read"
+      # Only a NUL ends what is read here.
+      elif IFS= read -rd '' configurator_value <"$configurator_name"; then
+        configurator_why="$configurator_where holds a NUL; put the key alone there"
+      fi
+      ;;
+    *) configurator_why="'$1' says of no key where it is; write env:NAME or file:PATH" ;;
+  esac
+  [[ -z $configurator_why ]] || return 1
+  configurator_value=${configurator_value%$'\n'}
+  configurator_value=${configurator_value%$'\r'}
+  case $configurator_value in
+    '') configurator_why="$configurator_where is empty; it must hold the key" ;;
+    *[$'\r\n']*) configurator_why="$configurator_where holds several lines; put the key alone there" ;;
+    *[!!-~]*) configurator_why="$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" ;;
+    *) printf -v "$2" %s "$configurator_value" ;;
+  esac
+  [[ -z $configurator_why ]]
+}
+
 # The word of one entry of CONFIGURATOR_KEYS gets its key.
 configurator_put() {
-  local configurator_place=${1%%=*} configurator_from=${1#*=} configurator_name configurator_value=
+  local configurator_place=${1%%=*}
   if [[ ! $configurator_place =~ ^[0-9]+$ ]] || ((configurator_place >= configurator_count)); then
     configurator_fail "CONFIGURATOR_KEYS has '$1': there is no word $configurator_place"
   fi
-  case $configurator_from in
-    env:*) configurator_name=${configurator_from#env:} configurator_value=${!configurator_name-} ;;
-    file:*) [[ -r ${configurator_from#file:} ]] ||
-        configurator_fail "the key file ${configurator_from#file:} cannot be read"
-      configurator_value=$(<"${configurator_from#file:}") ;;
-    *) configurator_fail "CONFIGURATOR_KEYS has '$configurator_from'; it must be env:NAME or file:PATH" ;;
-  esac
-  [[ -n $configurator_value ]] || configurator_fail "the key of $configurator_from is empty"
-  configurator_words[configurator_place]=$configurator_value
+  configurator_read_key "${1#*=}" "configurator_words[configurator_place]" || configurator_fail "$configurator_why"
 }
 
 read -ra configurator_keys <<<"${CONFIGURATOR_KEYS:-}"
