@@ -62,13 +62,18 @@ class Cluster:
         """What the name of every object begins with."""
         return stem_of(self.deployment)
 
-    @cached_property
+    @property
     def files_name(self) -> str:
         """The ConfigMap; other files make another one, so that pods start anew with them."""
+        return f"{self.stem}-files-{self.rendering}"
+
+    @cached_property
+    def rendering(self) -> str:
+        """A digest of what lies in the containers, the profile too: another with every change."""
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(f"{file.path}\0{file.text}\0".encode("utf-8", "surrogatepass"))
-        return f"{self.stem}-files-{digest.hexdigest()[:8]}"
+        return digest.hexdigest()[:8]
 
     @property
     def keys_name(self) -> str:
@@ -95,8 +100,11 @@ class Cluster:
         }
 
     def metadata(self, name: str, **more: object) -> dict[str, Any]:
-        """Metadata of an object that is not a pod."""
-        return {"name": name, "labels": self.labels(**more)}
+        """Metadata of an object that is not a pod, which must not start anew for a label.
+
+        What an earlier rendering left behind is found by its own digest.
+        """
+        return {"name": name, "labels": self.labels(**more, rendering=self.rendering)}
 
     def annotations(self) -> dict[str, str]:
         """What tells one launch from the next."""

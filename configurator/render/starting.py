@@ -50,6 +50,7 @@ def _start_file(cluster: Cluster, target: str, notes: list[str], **known: Any) -
         name=comment(deployment.name),
         status=profile.status,
         stem=cluster.stem,
+        rendering=cluster.rendering,
         keys=key_commands(cluster),
         notes=[comment(note) for note in notes],
         port=door.port,

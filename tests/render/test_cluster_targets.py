@@ -38,7 +38,7 @@ from configurator.schema.profile import SecretRef
 
 CLUSTER = ("k8s", "lws", "dynamo")
 SHIPPED = sorted(LIBRARY.names("deployment"))
-KEY = 'k$(NAME) "it\'s" $$'
+KEY = 'k$(NAME)-"it\'s"-$$'
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -53,12 +53,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Deployment]:
 
 
 def keys(deployment: Deployment) -> dict[str, str]:
-    return {one.name: f"{KEY} {one.name}" for one in secrets_of(deployment)}
+    return {one.name: f"{KEY}-{one.name}" for one in secrets_of(deployment)}
 
 
 def key_of(deployment: Deployment) -> Callable[[SecretRef], str]:
     names = {one.reference: one.name for one in secrets_of(deployment)}
-    return lambda reference: f"{KEY} {names[reference]}"
+    return lambda reference: f"{KEY}-{names[reference]}"
 
 
 def expected(
