@@ -109,7 +109,7 @@ def _host_files(
         yield RenderedFile(".env.example", text)
     if context["key_names"]:
         text = _templates().get_template("keys.env.j2").render(**context)
-        yield RenderedFile("keys.env.example", text)
+        yield RenderedFile("keys.env.example", text, private=True)
     yield entry_file(deployment)
     yield check_file(deployment)
     yield profile_file(deployment)

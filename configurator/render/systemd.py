@@ -7,6 +7,7 @@ the host; after it, the same script waits and proves, and `systemctl start` wait
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -78,7 +79,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         mine = [launch for launch in found if launch.process.host == host]
         into = f"host{host}/" if deployment.hosts > 1 else ""
         for file in _host_files(deployment, host, mine):
-            files.append(RenderedFile(into + file.path, file.text, file.executable, file.mark))
+            files.append(replace(file, path=into + file.path))
     return tuple(files)
 
 

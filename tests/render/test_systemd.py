@@ -252,7 +252,7 @@ class Unitd:
                     "/var/lib/configurator/stub", str(folder / "state")
                 ),
                 file.executable,
-                file.mark,
+                mark=file.mark,
             )
             for file in TARGETS["systemd"](self.deployment)
         ]
