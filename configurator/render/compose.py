@@ -20,6 +20,7 @@ from configurator.render.bash import (
 from configurator.render.by_hand import example_address, told_hosts
 from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.containers import (
+    BASH,
     KEY_SHOWN,
     Contained,
     check_file,
@@ -177,7 +178,7 @@ def _services(deployment: Deployment, here: list[Contained]) -> Iterator[_Servic
             name=_service_name(process),
             role=process.role,
             image=image_of(deployment),
-            script=one.command[1],
+            script=one.command[len(BASH)],
             lines=list(lines(process, lambda word: _word(deployment, word), ", ")),
             env=list(_variables(deployment, one)),
             keys=one.keys,
@@ -191,12 +192,12 @@ def _services(deployment: Deployment, here: list[Contained]) -> Iterator[_Servic
 def _check_service(deployment: Deployment, one: Contained) -> _Service:
     name = _service_name(one.launch.process)
     check = check_of(deployment, one.launch, _key_place)
-    words = check.command[2:]
+    words = check.command[len(BASH) + 1 :]
     return _Service(
         name=f"{name}-check",
         role="check",
         image=checker_of(deployment),
-        script=check.command[1],
+        script=check.command[len(BASH)],
         lines=[
             Line(f"{_literal(option)}, {_literal(value)}", "")
             for option, value in zip(words[::2], words[1::2], strict=True)

@@ -31,6 +31,9 @@ from configurator.render.launches import (
 from configurator.render.quoting import comment
 from configurator.schema.profile import SecretRef
 
+BASH = ("bash", "-p")
+"""How scripts start in a container: what BASH_ENV of its image names is not read before them, and
+no function or option of its environment counts. The engine gets BASH_ENV and functions."""
 HOME = "/configurator"
 """What the rendering brings along, in the container."""
 RUN = "/var/configurator"
@@ -115,7 +118,7 @@ def contained(
         if keys:
             places = (f"{place}={found_at(key)}" for place, key in keys.items())
             env[KEYS] = " ".join(places)
-        command = ("bash", f"{HOME}/entry.sh", *words)
+        command = (*BASH, f"{HOME}/entry.sh", *words)
         yield Contained(launch, command, env, tuple(dict.fromkeys(keys.values())))
 
 
@@ -185,7 +188,7 @@ def check_of(
     keys = [secret for secret in secrets_of(deployment) if secret.reference == reference]
     if keys:
         env[KEY] = (key_place or _in_its_variable)(keys[0])
-    return Check(("bash", f"{HOME}/check.sh", *words), env, keys[0] if keys else None)
+    return Check((*BASH, f"{HOME}/check.sh", *words), env, keys[0] if keys else None)
 
 
 def check_file(deployment: Deployment) -> RenderedFile:

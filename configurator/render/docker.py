@@ -94,7 +94,7 @@ def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
         "own_checks": "docker_checks.sh.j2",
         "leader": "$(leader)",
         "key_prefix": "".join(f"{key.variable}=${key.variable} " for key in one.keys),
-        "health": f'bash -c "{health}"' if health else "",
+        "health": f'bash -p -c "{health}"' if health else "",
     }
 
 

@@ -132,7 +132,7 @@ def _enter_file(deployment: Deployment) -> RenderedFile:
     text = (
         f"# {heading(deployment)}: becomes the entry script, with all words.\n"
         "import os\nimport sys\n\n"
-        f'os.execvp("bash", ["bash", "{HOME}/entry.sh", *sys.argv[1:]])\n'
+        f'os.execvp("bash", ["bash", "-p", "{HOME}/entry.sh", *sys.argv[1:]])\n'
     )
     return RenderedFile("enter.py", text)
 

@@ -79,6 +79,7 @@ def read(line: str, given: Mapping[str, str] | None = None, **env: str) -> Resul
         "env -C /tmp",
         "nohup setsid nice numactl -N 0",
         "bash /configurator/entry.sh",
+        "bash -p /configurator/entry.sh",
         "/configurator/entry.sh",
     ],
 )

@@ -364,8 +364,8 @@ def test_probes_wait_for_the_start_and_ask_for_the_proof() -> None:
     assert startup["periodSeconds"] * startup["failureThreshold"] >= 3600
     state = "/var/configurator/state/replica-0"
     command = [expanded(word, {}) for word in ready["exec"]["command"]]
-    assert command == ["bash", "-c", f"cmp -s {state}/start {state}/proven && "
-                                     "exec 3<>/dev/tcp/127.0.0.1/30000"]  # fmt: skip
+    assert command == ["bash", "-p", "-c", f"cmp -s {state}/start {state}/proven && "
+                                           "exec 3<>/dev/tcp/127.0.0.1/30000"]  # fmt: skip
     assert "livenessProbe" not in engine
     other = engine_of(second["spec"]["template"]["spec"])
     assert not {"startupProbe", "readinessProbe", "livenessProbe"} & other.keys()

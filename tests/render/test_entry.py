@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from stand_in import LIBRARY, as_from_a_terminal, shellcheck, wait_for, wait_until_gone
 
-from configurator.render.containers import entry_file
+from configurator.render.containers import BASH, entry_file
 from configurator.resolve import resolve
 
 SEEN = (
@@ -93,6 +93,34 @@ def test_a_key_that_is_not_there_stops_the_start(tmp_path: Path, keys: str, mess
     assert message in err
     assert not (tmp_path / "seen").exists()
     assert not (state / "start").exists()
+
+
+def test_what_an_image_has_for_its_shells_reaches_the_engine_alone(tmp_path: Path) -> None:
+    """An image may read settings for every bash; they must not change the script before it."""
+    (tmp_path / "rc").write_text(f"echo read >>{tmp_path}/marker\nset -- other words\n")
+    image = {
+        "BASH_ENV": f"{tmp_path}/rc", "ENV": f"{tmp_path}/rc", "CDPATH": "/usr",
+        "SHELLOPTS": "noglob:xtrace", "BASH_FUNC_mkdir%%": "() { echo function >&2; exit 9; }",
+    }  # fmt: skip
+    done = subprocess.run(
+        [*BASH, str(entry(tmp_path)), *engine("one", "*")],
+        env={"PATH": "/usr/bin:/bin", "CONFIGURATOR_STATE": f"{tmp_path}/state", **image},
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    argv, env, _ = seen(tmp_path)
+    assert argv == ["one", "*"]
+    assert not (tmp_path / "marker").exists()
+    # Options are those of the last shell, and no engine's.
+    kept = {name: value for name, value in image.items() if name != "SHELLOPTS"}
+    assert {name: env.get(name) for name in image} == {**kept, "SHELLOPTS": None}
+    # Without the option all of it counts: this is what is kept away.
+    plain = subprocess.run(
+        ["bash", str(entry(tmp_path)), *engine()], env={"PATH": "/usr/bin:/bin", **image},
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (tmp_path / "marker").read_text() == "read\n"
+    assert "+ " in plain.stderr
 
 
 def test_without_a_command_it_says_so(tmp_path: Path) -> None:

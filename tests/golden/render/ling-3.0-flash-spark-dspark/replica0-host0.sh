@@ -149,32 +149,36 @@ preflight() {
 # The key of env:NAME or file:PATH goes into the variable $2; where it cannot be used, configurator_why
 # says why. A line break at its end is none of it; nothing that a request cannot carry is one.
 configurator_read_key() {
-  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where
-  configurator_why=
+  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where='' configurator_nul=''
+  configurator_why=''
   case $1 in
-    env:*) configurator_where="variable $configurator_name" configurator_value=${!configurator_name-} ;;
+    env:*)
+      configurator_where="variable $configurator_name"
+      configurator_value=${!configurator_name-}
+      ;;
     file:*)
       configurator_where="the key file $configurator_name"
-      if [[ ! -f $configurator_name || ! -r $configurator_name ]]; then
-        configurator_why="$configurator_where cannot be read"
+      [[ -f $configurator_name && -r $configurator_name ]] ||
+        configurator_no_key "$configurator_where cannot be read" || return
       # Only a NUL ends what is read here.
-      elif IFS= read -rd '' configurator_value <"$configurator_name"; then
-        configurator_why="$configurator_where holds a NUL; put the key alone there"
-      fi
+      ! IFS= read -rd '' configurator_value <"$configurator_name" || configurator_nul=1
       ;;
-    *) configurator_why="'$1' says of no key where it is; write env:NAME or file:PATH" ;;
   esac
-  [[ -z $configurator_why ]] || return 1
   configurator_value=${configurator_value%$'\n'}
   configurator_value=${configurator_value%$'\r'}
-  case $configurator_value in
-    '') configurator_why="$configurator_where is empty; it must hold the key" ;;
-    *[$'\r\n']*) configurator_why="$configurator_where holds several lines; put the key alone there" ;;
-    *[!!-~]*) configurator_why="$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" ;;
-    *) printf -v "$2" %s "$configurator_value" ;;
-  esac
-  [[ -z $configurator_why ]]
+  [[ -n $configurator_where ]] ||
+    configurator_no_key "'$1' says of no key where it is; write env:NAME or file:PATH" || return
+  [[ -z $configurator_nul ]] ||
+    configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
+  [[ -n $configurator_value ]] ||
+    configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ $configurator_value != *[$'\r\n']* ]] ||
+    configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
+  [[ $configurator_value != *[!!-~]* ]] ||
+    configurator_no_key "$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" || return
+  printf -v "$2" %s "$configurator_value"
 }
+configurator_no_key() { configurator_why=$1; return 1; }
 
 read_secrets() {
   configurator_read_key env:LING_API_KEY CONFIGURATOR_SECRET_1 || die "$configurator_why"

@@ -50,7 +50,7 @@ CONTAINER=(
 IFS=', ' read -ra PASSED <<<"${CONFIGURATOR_PASS:-}"
 for name in "${PASSED[@]}"; do CONTAINER+=(--env "$name"); done
 # A command with the engine's image and environment. The image's own entrypoint may start an engine.
-engine() { docker run --rm --network none --entrypoint bash "${CONTAINER[@]}" "$IMAGE" /configurator/entry.sh "$@"; }
+engine() { docker run --rm --network none --entrypoint bash "${CONTAINER[@]}" "$IMAGE" -p /configurator/entry.sh "$@"; }
 
 # --- preflight: what must hold before anything is started ---------------------------------------
 KNOWN_CHECKS=,all,profile,docker,image,cache,container,engine,kernels,plugins,gpu,port,
@@ -86,7 +86,7 @@ check_image() {
     say "preflight image: pulling $IMAGE"
     docker pull --quiet -- "$IMAGE" >/dev/null || die "the image $IMAGE cannot be pulled; load it, or change container.image"
   fi
-  engine bash -c : || die "docker cannot run bash in $IMAGE, see above"
+  engine bash -p -c : || die "docker cannot run bash in $IMAGE, see above"
   say "preflight image: $IMAGE"
 }
 
@@ -124,7 +124,7 @@ check_kernels() {
     engine python3 -c 'import importlib.metadata as m, sys; sys.exit(sys.argv[2] not in {e.name for e in m.entry_points(group=sys.argv[1])})' sglang.srt.plugins "$name" 2>/dev/null ||
       die "the plugin $name (entry point in sglang.srt.plugins) is not installed for python3 in the image; the profile needs its kernels"
     # shellcheck disable=SC2016  # the engine's environment, not that of this script
-    engine bash -c '[[ -z ${SGLANG_PLUGINS//[ ,]/} || ,${SGLANG_PLUGINS// /}, == *,$0,* ]]' "$name" ||
+    engine bash -p -c '[[ -z ${SGLANG_PLUGINS//[ ,]/} || ,${SGLANG_PLUGINS// /}, == *,$0,* ]]' "$name" ||
       die "SGLANG_PLUGINS leaves out $name, so its kernels would not be loaded; add it"
   done
   say "preflight kernels: ${names[*]}"
@@ -177,32 +177,36 @@ preflight() {
 # The key of env:NAME or file:PATH goes into the variable $2; where it cannot be used, configurator_why
 # says why. A line break at its end is none of it; nothing that a request cannot carry is one.
 configurator_read_key() {
-  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where
-  configurator_why=
+  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where='' configurator_nul=''
+  configurator_why=''
   case $1 in
-    env:*) configurator_where="variable $configurator_name" configurator_value=${!configurator_name-} ;;
+    env:*)
+      configurator_where="variable $configurator_name"
+      configurator_value=${!configurator_name-}
+      ;;
     file:*)
       configurator_where="the key file $configurator_name"
-      if [[ ! -f $configurator_name || ! -r $configurator_name ]]; then
-        configurator_why="$configurator_where cannot be read"
+      [[ -f $configurator_name && -r $configurator_name ]] ||
+        configurator_no_key "$configurator_where cannot be read" || return
       # Only a NUL ends what is read here.
-      elif IFS= read -rd '' configurator_value <"$configurator_name"; then
-        configurator_why="$configurator_where holds a NUL; put the key alone there"
-      fi
+      ! IFS= read -rd '' configurator_value <"$configurator_name" || configurator_nul=1
       ;;
-    *) configurator_why="'$1' says of no key where it is; write env:NAME or file:PATH" ;;
   esac
-  [[ -z $configurator_why ]] || return 1
   configurator_value=${configurator_value%$'\n'}
   configurator_value=${configurator_value%$'\r'}
-  case $configurator_value in
-    '') configurator_why="$configurator_where is empty; it must hold the key" ;;
-    *[$'\r\n']*) configurator_why="$configurator_where holds several lines; put the key alone there" ;;
-    *[!!-~]*) configurator_why="$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" ;;
-    *) printf -v "$2" %s "$configurator_value" ;;
-  esac
-  [[ -z $configurator_why ]]
+  [[ -n $configurator_where ]] ||
+    configurator_no_key "'$1' says of no key where it is; write env:NAME or file:PATH" || return
+  [[ -z $configurator_nul ]] ||
+    configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
+  [[ -n $configurator_value ]] ||
+    configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ $configurator_value != *[$'\r\n']* ]] ||
+    configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
+  [[ $configurator_value != *[!!-~]* ]] ||
+    configurator_no_key "$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" || return
+  printf -v "$2" %s "$configurator_value"
 }
+configurator_no_key() { configurator_why=$1; return 1; }
 
 read_secrets() {
   configurator_read_key env:MUSE_API_KEY CONFIGURATOR_SECRET_1 || die "$configurator_why"
@@ -257,7 +261,7 @@ launch() {
     --mount "$(mount "$RUN_DIR" /var/configurator)"
     --mount "$(mount /var/cache/sglang /root/.cache)"
     # Ready means proven, and the port answering.
-    --health-cmd 'bash -c "cmp -s /var/configurator/state/replica-0/start /var/configurator/state/replica-0/proven && exec 3<>/dev/tcp/127.0.0.1/30000"'
+    --health-cmd 'bash -p -c "cmp -s /var/configurator/state/replica-0/start /var/configurator/state/replica-0/proven && exec 3<>/dev/tcp/127.0.0.1/30000"'
     --health-interval 10s --health-timeout 10s --health-start-period 3900s
     --env 'CONFIGURATOR_KEYS=22=env:CONFIGURATOR_SECRET_1'
     --env 'CONFIGURATOR_STATE=/var/configurator/state/replica-0'
@@ -266,7 +270,7 @@ launch() {
   rm -f -- "$CONTAINER_ID"
   mkdir -p -- "$STATE"
   # In a session of its own, so that an interrupt at the terminal reaches this script alone.
-  CONFIGURATOR_SECRET_1=$CONFIGURATOR_SECRET_1 setsid docker run "${container[@]}" "${CONTAINER[@]}" --entrypoint bash "$IMAGE" /configurator/entry.sh "${argv[@]}" >>"$LOG" 2>&1 &
+  CONFIGURATOR_SECRET_1=$CONFIGURATOR_SECRET_1 setsid docker run "${container[@]}" "${CONTAINER[@]}" --entrypoint bash "$IMAGE" -p /configurator/entry.sh "${argv[@]}" >>"$LOG" 2>&1 &
   ENGINE_PID=$!
   say "launched: container $NAME, log $LOG"
   if [[ ${CONFIGURATOR_FOLLOW:-} == 1 ]]; then
