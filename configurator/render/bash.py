@@ -27,6 +27,7 @@ from configurator.render.launches import (
     address_text,
     address_variable,
     addresses_of,
+    named_secrets,
     secret_of,
     secrets_of,
 )
@@ -64,7 +65,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         text = template.render(**shared, **process_context(deployment, process))
         files.append(RenderedFile(script_name(process), text, executable=True))
     files.append(profile_file(deployment))
-    place = Place(token="export it before you start the script")
+    place = Place()
     before = [*before_start(deployment, place), CONFIGURATOR]
     files.append(start_file(deployment, shared, "bash", before, []))
     if instrumented(deployment):
@@ -140,6 +141,10 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "secrets": secrets_of(deployment, process),
         "addresses": list(told_addresses(process)),
         "env": list(_variables(deployment, process)),
+        "secret_env": "".join(
+            f"{name}=${secret_of(deployment, reference).variable} "
+            for name, reference in named_secrets(deployment, process).items()
+        ),
         "checks": list(_checks(deployment, process, packages, checkpoints)),
         "own_checks": "",
         "ports": [process.port],

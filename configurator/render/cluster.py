@@ -32,7 +32,7 @@ from configurator.render.containers import (
 from configurator.render.demands import demands
 from configurator.render.files import RenderedFile, fingerprint
 from configurator.render.instrument import instrumented
-from configurator.render.launches import Secret, address_text, secrets_of
+from configurator.render.launches import Secret, address_text
 from configurator.render.manifests import literal, stem_of
 from configurator.render.prerequisites import Place, about_images, before_start
 from configurator.render.quoting import comment, quote
@@ -40,7 +40,6 @@ from configurator.schema.profile import SecretRef
 
 LARGEST = 1024 * 1024
 """Bytes that a ConfigMap may hold."""
-_TOKEN = "a pod has none, so fetch them before"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ANY = ("0.0.0.0", "::", "")
 CLIQUE = "nvidia.com/gpu.clique"
@@ -245,9 +244,9 @@ def entrance(deployment: Deployment) -> Process:
     return last if last.role == "router" else deployment.processes[0]
 
 
-def key_commands(cluster: Cluster) -> list[str]:
+def key_commands(cluster: Cluster, secrets: Iterable[Secret]) -> list[str]:
     """What makes the Secret, without a key on a command line or a line break in a key."""
-    secrets = secrets_of(cluster.deployment)
+    secrets = tuple(secrets)
     if not secrets:
         return []
     words = [f'  --from-file={one.name}=<(printf %s "{_read(one)}")' for one in secrets]
@@ -327,7 +326,7 @@ def notes(deployment: Deployment, image: str, *, served: bool = True) -> list[st
         f"The machine's entry asks of every host: {line}" for line in requirements_of(deployment)
     ]
     cached = deployment.profile.container.cache is not None
-    place = Place(_TOKEN, image, cached, hosts="every node that may run it")
+    place = Place(image, cached, hosts="every node that may run it")
     brought = [
         *about_images(deployment, image, checked=served),
         *before_start(deployment, place),

@@ -43,7 +43,6 @@ from configurator.render.prerequisites import Place, before_start
 from configurator.render.quoting import comment, yaml_string
 from configurator.schema.profile import SecretRef
 
-_TOKEN = "`environment: [HF_TOKEN]` of the engine's service, in a compose.override.yaml"
 _HELD = ("memory", "port")
 """Checks that find what a running deployment itself holds."""
 
@@ -276,7 +275,7 @@ def _start_file(deployment: Deployment, hosts: list[tuple[int, list[Contained]]]
         **shared,
         folders=folders,
         router_host=routers[0] if routers else None,
-        before=before_start(deployment, Place(_TOKEN, image_of(deployment), cached)),
+        before=before_start(deployment, Place(image_of(deployment), cached)),
         key_names=_key_names(keys),
         key_files=[(key.name, key.reference.file) for key in keys if key.reference.file],
         notes=list(_notes(deployment)),

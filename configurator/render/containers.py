@@ -26,6 +26,7 @@ from configurator.render.launches import (
     address_text,
     launches,
     secret_of,
+    secret_places,
     secrets_of,
 )
 from configurator.render.quoting import comment
@@ -102,10 +103,8 @@ def contained(
     found_at = key_place or _in_its_variable
     for launch in launches(deployment, FOLDERS):
         words: list[str] = []
-        keys: dict[int, Secret] = {}
-        for place, word in enumerate(launch.argv):
+        for word in launch.argv:
             if isinstance(word, SecretRef):
-                keys[place] = secret_of(deployment, word)
                 words.append(KEY_SHOWN)
             elif isinstance(word, HostPlaceholder):
                 words.append(address_text(word, address(word)))
@@ -115,11 +114,14 @@ def contained(
         env[LOG] = f"{RUN}/log/{launch.name}.log"
         if leads(launch.process):
             env[STATE_VARIABLE] = state_of(launch.process)
+        keys = [
+            (place, secret_of(deployment, reference))
+            for place, reference in secret_places(deployment, launch.process)
+        ]
         if keys:
-            places = (f"{place}={found_at(key)}" for place, key in keys.items())
-            env[KEYS] = " ".join(places)
+            env[KEYS] = " ".join(f"{place}={found_at(key)}" for place, key in keys)
         command = (*BASH, f"{HOME}/entry.sh", *words)
-        yield Contained(launch, command, env, tuple(dict.fromkeys(keys.values())))
+        yield Contained(launch, command, env, tuple(dict.fromkeys(key for _, key in keys)))
 
 
 def _in_its_variable(secret: Secret) -> str:

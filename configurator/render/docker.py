@@ -54,9 +54,8 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         text = template.render(**{**shared, **_context(deployment, one)})
         files.append(RenderedFile(script_name(process), text, executable=True))
     files += [profile_file(deployment), entry_file(deployment)]
-    token = "export it, and `export CONFIGURATOR_PASS=HF_TOKEN`"
     cached = deployment.profile.container.cache is not None
-    place = Place(token, image_of(deployment), cached)
+    place = Place(image_of(deployment), cached)
     before = [*before_start(deployment, place), CONFIGURATOR]
     files.append(start_file(deployment, shared, "docker", before, list(_notes(deployment))))
     return (*files, *(probe_files() if instrumented(deployment) else ()))

@@ -26,6 +26,7 @@ from configurator.render.containers import (
     needs_imex,
 )
 from configurator.render.files import RenderedFile
+from configurator.render.launches import secret_of
 from configurator.render.manifests import literal
 from configurator.render.pods import (
     SETTINGS_MOUNT,
@@ -61,6 +62,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     return manifest_files(
         cluster, "dynamo", "Dynamo's frontend and workers", _objects(cluster),
         differences=differences(deployment), notes=_notes(deployment),
+        secrets=_launch(cluster).keys,
     )  # fmt: skip
 
 
@@ -236,7 +238,12 @@ def _launch(cluster: Cluster) -> Contained:
     first = containers_of(cluster, lambda _: "")[0]
     env = {k: v for k, v in first.env.items() if k not in (KEYS, STATE_VARIABLE)}
     words = [str(word) for word in worker_words(cluster.deployment)]
-    return Contained(first.launch, ("python3", f"{HOME}/enter.py", *words), env, ())
+    places = cluster.deployment.profile.extra.secrets.items()
+    named = [(name, secret_of(cluster.deployment, reference)) for name, reference in places]
+    if named:
+        env[KEYS] = " ".join(f"{name}=env:{secret.variable}" for name, secret in named)
+    command = ("python3", f"{HOME}/enter.py", *words)
+    return Contained(first.launch, command, env, tuple(dict.fromkeys(key for _, key in named)))
 
 
 def worker_words(deployment: Deployment) -> tuple[Word, ...]:

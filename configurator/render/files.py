@@ -59,6 +59,9 @@ def fingerprint(deployment: Deployment) -> str:
         "processes": [_process(process) for process in deployment.processes],
         "probe": probe_variables(deployment, PROBE, REPORTS),
     }
+    secrets = deployment.profile.extra.secrets
+    if secrets:
+        launched["secrets"] = {name: reference.model_dump() for name, reference in secrets.items()}
     text = json.dumps(launched, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -17,6 +17,7 @@ from configurator.render.cluster import (
 )
 from configurator.render.containers import Contained, image_of, needs_imex
 from configurator.render.files import RenderedFile
+from configurator.render.launches import secrets_of
 from configurator.render.pods import PORT, containers_of, engine_pod, heads_of, router
 from configurator.render.starting import manifest_files
 
@@ -32,6 +33,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     return manifest_files(
         cluster, "k8s", "every rank as a StatefulSet", _objects(cluster),
         differences=DIFFERENCES, notes=notes(deployment, image_of(deployment)),
+        secrets=secrets_of(deployment),
         first=f"{name_of(cluster.stem, 0, 0)}-0",
     )  # fmt: skip
 

@@ -88,12 +88,25 @@ def _launch(deployment: Deployment, process: Process, folders: Folders) -> Engin
 
 
 def secrets_of(deployment: Deployment, process: Process | None = None) -> tuple[Secret, ...]:
-    """Every secret of the deployment once, in the order of the words; or those of one process."""
-    found = dict.fromkeys(
-        word for one in deployment.processes for word in one.argv if isinstance(word, SecretRef)
-    )
+    """Every secret of the deployment once, words before variables; or those of one process."""
+    words = (w for one in deployment.processes for w in one.argv if isinstance(w, SecretRef))
+    found = dict.fromkeys((*words, *deployment.profile.extra.secrets.values()))
     secrets = (Secret(f"secret-{number}", one) for number, one in enumerate(found, 1))
-    return tuple(one for one in secrets if process is None or one.reference in process.argv)
+    if process is None:
+        return tuple(secrets)
+    own = [reference for _, reference in secret_places(deployment, process)]
+    return tuple(one for one in secrets if one.reference in own)
+
+
+def secret_places(deployment: Deployment, process: Process) -> list[tuple[str, SecretRef]]:
+    """Where a process has its secrets: the number of a word, or the name of a variable."""
+    words = [(str(n), word) for n, word in enumerate(process.argv) if isinstance(word, SecretRef)]
+    return [*words, *named_secrets(deployment, process).items()]
+
+
+def named_secrets(deployment: Deployment, process: Process) -> dict[str, SecretRef]:
+    """Variables of a process with secrets; the router has none."""
+    return dict(deployment.profile.extra.secrets) if process.role == "engine" else {}
 
 
 def secret_of(deployment: Deployment, reference: SecretRef) -> Secret:
@@ -124,11 +137,13 @@ def addresses_of(process: Process) -> Iterator[HostPlaceholder]:
 
 def listing(deployment: Deployment, folders: Folders) -> str:
     """The launches for programs, as `render --print json`; documented in docs/json.md."""
-    return json.dumps([_listed(one) for one in launches(deployment, folders)], indent=2) + "\n"
+    found = [_listed(deployment, one) for one in launches(deployment, folders)]
+    return json.dumps(found, indent=2) + "\n"
 
 
-def _listed(launch: EngineLaunch) -> dict[str, Any]:
+def _listed(deployment: Deployment, launch: EngineLaunch) -> dict[str, Any]:
     process = launch.process
+    secrets = named_secrets(deployment, process)
     return {
         "role": process.role,
         "host": process.host,
@@ -138,6 +153,7 @@ def _listed(launch: EngineLaunch) -> dict[str, Any]:
         "port": process.port,
         "argv": [_word(word) for word in launch.argv],
         "env": dict(launch.env),
+        "secrets": {name: _word(reference)["secret"] for name, reference in secrets.items()},
     }
 
 

@@ -17,6 +17,7 @@ from configurator.render.cluster import (
 from configurator.render.containers import Contained, image_of, needs_imex
 from configurator.render.files import RenderedFile
 from configurator.render.k8s import front
+from configurator.render.launches import secrets_of
 from configurator.render.manifests import literal
 from configurator.render.pods import PORT, containers_of, engine_pod, router
 from configurator.render.starting import manifest_files
@@ -39,6 +40,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     return manifest_files(
         cluster, "lws", "every replica as a group", _objects(cluster),
         differences=DIFFERENCES, notes=notes(deployment, image_of(deployment)),
+        secrets=secrets_of(deployment),
         first=f"{cluster.stem}-0",
     )  # fmt: skip
 

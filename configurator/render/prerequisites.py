@@ -1,7 +1,7 @@
 """What must be there before a start and no rendering brings: engine, plugins, weights, images.
 
 In sentences of Markdown for START.md, the same for every target; a target says where its engine
-runs and how it gets a token.
+runs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ CONFIGURATOR = (
 class Place:
     """Where the engine of a target runs."""
 
-    token: str
-    """How it gets the variable HF_TOKEN."""
     image: str | None = None
     """The image that it runs in; None: it runs on the host."""
     kept: bool = True
@@ -130,7 +128,11 @@ def _weights(deployment: Deployment, place: Place) -> Iterator[str]:
             "Nothing is kept of a download, so every start repeats it, within `startup.timeout_s` "
             f"({timeout} s): set `container.cache`, or `model.path` to a folder."
         )
-    yield f"A gated repository wants `HF_TOKEN`: {place.token}."
+    if "HF_TOKEN" not in deployment.profile.extra.secrets:
+        yield (
+            "A gated repository wants `HF_TOKEN`: set `extra.secrets: {HF_TOKEN: {env: NAME}}`, "
+            "or `{file: PATH}`, and render again; every engine gets it then."
+        )
 
 
 def _commands(deployment: Deployment, place: Place, names: list[str]) -> str:

@@ -43,7 +43,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
 def _job_context(deployment: Deployment) -> dict[str, Any]:
     on_gpus = deployment.hardware.product is not None
     engines = [process for process in deployment.processes if process.role == "engine"]
-    place = Place(token="export it before `sbatch`, which passes it on")
+    place = Place()
     return {
         "before": [*before_start(deployment, place), CONFIGURATOR],
         "job": deployment.name,

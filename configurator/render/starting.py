@@ -9,6 +9,7 @@ from configurator.render.cluster import Cluster, entrance, head, key_commands, l
 from configurator.render.common import heading, profile_file, templates
 from configurator.render.containers import needs_imex, start_period_of
 from configurator.render.files import RenderedFile
+from configurator.render.launches import Secret
 from configurator.render.manifests import documents
 from configurator.render.pods import AGAIN_S
 from configurator.render.quoting import comment
@@ -22,6 +23,7 @@ def manifest_files(
     *,
     differences: Iterable[str],
     notes: Iterable[str],
+    secrets: Iterable[Secret],
     **known: Any,
 ) -> tuple[RenderedFile, ...]:
     """One file of manifests, the profile that it checks, and how to start it.
@@ -33,11 +35,14 @@ def manifest_files(
         objects: the manifests.
         differences: what is not as elsewhere.
         notes: what whoever applies them must know.
+        secrets: what the Secret must hold.
         known: what the target's START.md names besides.
     """
     told, noted = list(differences), list(notes)
     text = documents(head(cluster, what, (*told, *noted)), objects)
-    start = _start_file(cluster, target, differences=told, notes=noted, **known)
+    start = _start_file(
+        cluster, target, differences=told, notes=noted, keys=key_commands(cluster, secrets), **known
+    )
     return (RenderedFile(f"{target}.yaml", text), profile_file(cluster.deployment), start)
 
 
@@ -51,7 +56,6 @@ def _start_file(cluster: Cluster, target: str, notes: list[str], **known: Any) -
         status=profile.status,
         stem=cluster.stem,
         rendering=cluster.rendering,
-        keys=key_commands(cluster),
         notes=[comment(note) for note in notes],
         port=door.port,
         outside=listens_outside(deployment, door),

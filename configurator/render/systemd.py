@@ -34,6 +34,7 @@ from configurator.render.launches import (
     address_variable,
     launches,
     secret_of,
+    secret_places,
     secrets_of,
 )
 from configurator.render.prerequisites import CONFIGURATOR, Place, before_start
@@ -123,8 +124,7 @@ def _host_context(deployment: Deployment, host: int, mine: list[EngineLaunch]) -
     keys = dict.fromkeys(key for one in mine for key in secrets_of(deployment, one.process))
     told = {a.variable: a.what for one in mine for a in told_addresses(one.process)}
     start_s = deployment.profile.startup.timeout_s + CHECK_S
-    token = f"write it into `{settings_of(deployment)}/host.env`, and `chmod 600` that"
-    place = Place(token, user="the unit's user")
+    place = Place(user="the unit's user")
     return {
         "deployment": deployment.name,
         "home": home_of(deployment),
@@ -198,9 +198,8 @@ def _said_once(found: Iterable[Line]) -> Iterator[Line]:
 def _key_places(deployment: Deployment, launch: EngineLaunch) -> str:
     """What the entry script is told of the keys; the manager alone knows where they lie."""
     return " ".join(
-        f"{place}=file:${{CREDENTIALS_DIRECTORY}}/{secret_of(deployment, word).name}"
-        for place, word in enumerate(launch.argv)
-        if isinstance(word, SecretRef)
+        f"{place}=file:${{CREDENTIALS_DIRECTORY}}/{secret_of(deployment, reference).name}"
+        for place, reference in secret_places(deployment, launch.process)
     )
 
 

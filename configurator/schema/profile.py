@@ -281,9 +281,19 @@ class Extra(StrictModel):
     """Engine arguments without the leading dashes; `true` is a bare flag."""
     env: dict[EngineVariable, Scalar] = {}
     """Environment of the engine's process."""
+    secrets: dict[KeyVariable, SecretRef] = {}
+    """Environment of the engine's process that is kept elsewhere, for instance
+    `HF_TOKEN: {env: HF_TOKEN}`; never the value itself."""
     order: list[Spelling] = []
     """Arguments in the order and spelling of the command line, for instance `tp`, `port=`,
     `mem-fraction-static 0.80`; what an import writes, so that the same words come back."""
+
+    @model_validator(mode="after")
+    def _given_once(self) -> Extra:
+        both = sorted(self.env.keys() & self.secrets.keys())
+        if both:
+            raise ValueError(f"give {', '.join(both)} once, in 'env' or in 'secrets'")
+        return self
 
 
 class Profile(StrictModel):

@@ -16,6 +16,7 @@ from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
 from configurator.render.bash import script_name
 from configurator.render.instrument import joined
+from configurator.render.launches import named_secrets
 from configurator.schema.profile import SecretRef
 from configurator.up import proc
 from configurator.up.lock import MARK, Group, RunLock
@@ -135,9 +136,11 @@ def _command(
     env = {**os.environ, **dict(process.env)}
     changed = _with_probe(extra, env)
     env |= changed
+    named = {n: read_secret(ref) for n, ref in named_secrets(deployment, process).items()}
+    env |= named
     added = {name: env[name] for name in (*dict(process.env), *changed)}
     secrets = {real for real, safe in pairs if real != safe} | find_secrets(env)
-    secrets |= find_secrets(dict(pairwise(argv)))
+    secrets |= find_secrets(dict(pairwise(argv))) | set(named.values())
     return Command(
         process, tuple(argv), env, tuple(redact_json(shown, secrets)),
         redact_json(added, secrets), frozenset(secrets),

@@ -3,7 +3,8 @@
 # places, lets the engine see the probe, keeps the log, and starts the engine.
 #
 #   entry.sh COMMAND WORD...      with, from the file that starts it:
-#   CONFIGURATOR_KEYS   PLACE=env:NAME or PLACE=file:PATH, apart by spaces; PLACE counts COMMAND as 0
+#   CONFIGURATOR_KEYS   PLACE=env:NAME or PLACE=file:PATH, apart by spaces; PLACE is a word, COMMAND
+#                       counting as 0, or a variable of the engine
 #   CONFIGURATOR_LOG    file that gets what the engine prints, besides standard output
 #   CONFIGURATOR_STATE  folder, of the rank that leads a replica: `start` in it names this start, and
 #                       check.sh writes the same name into `proven` once this start is proven
@@ -64,9 +65,15 @@ configurator_read_key() {
 }
 configurator_no_key() { configurator_why=$1; return 1; }
 
-# The word of one entry of CONFIGURATOR_KEYS gets its key.
+# The word or variable of one entry of CONFIGURATOR_KEYS gets its key.
+configurator_named=()
 configurator_put() {
-  local configurator_place=${1%%=*}
+  local configurator_place=${1%%=*} configurator_key
+  if [[ $configurator_place =~ ^[A-Z_][A-Z0-9_]*$ ]]; then
+    configurator_read_key "${1#*=}" configurator_key || configurator_fail "$configurator_why"
+    configurator_named+=("$configurator_place=$configurator_key")
+    return
+  fi
   if [[ ! $configurator_place =~ ^[0-9]+$ ]] || ((configurator_place >= configurator_count)); then
     configurator_fail "CONFIGURATOR_KEYS has '$1': there is no word $configurator_place"
   fi
@@ -81,6 +88,11 @@ for configurator_key in "${configurator_keys[@]}"; do
   # One key may stand in several places, so its variable goes last.
   [[ $configurator_key != *=env:* ]] || unset "${configurator_key#*=env:}"
 done
+# It may have the name of a variable that has just gone.
+for configurator_key in "${configurator_named[@]}"; do
+  export "${configurator_key?}"
+done
+unset configurator_named configurator_key
 
 # The router has no reports, and gets no probe.
 if [[ -d $configurator_here/probe && -n ${CONFIGURATOR_PROBE_DIR:-} ]]; then
