@@ -140,9 +140,7 @@ def started(got: Received, home: Path, run: Path, stub: Path) -> Received:
     base = {"PATH": f"{tools}:/usr/bin:/bin", "STUB": str(stub)}
     own = ("CONFIGURATOR_LOG", "CONFIGURATOR_STATE", "CONFIGURATOR_PROBE_DIR")
     env = {k: v.replace(RUN, str(run), 1) if k in own else v for k, v in got.env.items()}
-    place = next(n for n, word in enumerate(got.argv) if word.startswith(HOME))
-    script = got.argv[place].replace(HOME, str(home), 1)
-    command = [*got.argv[:place], script, *got.argv[place + 1 :]]
+    command = [str(home / "entry.sh") if w == f"{HOME}/entry.sh" else w for w in got.argv]
     # What an image sets must not hide what the rendering did not: PATH is the one that must stay.
     subprocess.run(
         command, env={**base, **env, "PATH": base["PATH"]}, check=True, timeout=60,
