@@ -48,6 +48,8 @@ INPUT_CODES = {
     "RND005": "Rendered files that are not what the profile renders to now.",
     "RND006": "A value that a unit of systemd cannot carry, for instance a NUL.",
     "RND007": "Files for Kubernetes that are more than a ConfigMap holds.",
+    "RND008": "A rendered profile that was changed: not the launch or the demands it says.",
+    "RND009": "A checkpoint with a path that cannot be mounted into a container.",
     "COL001": "A server, file or directory that evidence cannot be collected from.",
     "COL002": "An API key that cannot be read.",
     "LNT001": "A file with launches that cannot be read.",

@@ -231,6 +231,9 @@ def _again(
 
 
 def _deployment(profile: str, library: Library) -> Deployment:
+    from configurator.render.demands import refuse_edited
     from configurator.resolve import resolve
 
-    return resolve(*library.profile(profile), library)
+    deployment = resolve(*library.profile(profile), library)
+    refuse_edited(deployment)
+    return deployment

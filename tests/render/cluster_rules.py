@@ -98,8 +98,8 @@ def received(
 
 def entered(got: Received, given: Mapping[str, str] | None = None) -> Received:
     """What the entry script starts, but for what it joins with an image's own variables."""
-    assert got.argv[:2] == ["bash", f"{HOME}/entry.sh"]
-    words, taken = got.argv[2:], {*ENTRY, *(given or {})}
+    assert got.argv[:3] == ["bash", "-p", f"{HOME}/entry.sh"]
+    words, taken = got.argv[3:], {*ENTRY, *(given or {})}
     for key in got.env.get("CONFIGURATOR_KEYS", "").split():
         place, name = key.split("=env:")
         words[int(place)] = got.env[name]
@@ -140,7 +140,7 @@ def started(got: Received, home: Path, run: Path, stub: Path) -> Received:
     base = {"PATH": f"{tools}:/usr/bin:/bin", "STUB": str(stub)}
     own = ("CONFIGURATOR_LOG", "CONFIGURATOR_STATE", "CONFIGURATOR_PROBE_DIR")
     env = {k: v.replace(RUN, str(run), 1) if k in own else v for k, v in got.env.items()}
-    command = [got.argv[0], got.argv[1].replace(HOME, str(home), 1), *got.argv[2:]]
+    command = [str(home / "entry.sh") if w == f"{HOME}/entry.sh" else w for w in got.argv]
     # What an image sets must not hide what the rendering did not: PATH is the one that must stay.
     subprocess.run(
         command, env={**base, **env, "PATH": base["PATH"]}, check=True, timeout=60,

@@ -27,11 +27,11 @@ def enter(
         f"#!/bin/bash\nprintf '%s\\0' python3 \"$@\" >'{seen}.argv'\nenv -0 >'{seen}.env'\n"
     )
     (tools / "python3").chmod(0o755)
-    assert command[:2] == ["bash", "/configurator/entry.sh"], command[:2]
+    assert command[:3] == ["bash", "-p", "/configurator/entry.sh"], command[:3]
     places = [("/var/configurator", str(folder / "var")), ("/configurator", str(bundle))]
     own = {name: _moved(name, value, places) for name, value in env.items()}
     done = subprocess.run(
-        ["bash", str(bundle / "entry.sh"), *command[2:]],
+        ["bash", "-p", str(bundle / "entry.sh"), *command[3:]],
         env={**image, **own, "PATH": f"{tools}:/usr/bin:/bin"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip

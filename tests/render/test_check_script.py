@@ -263,7 +263,7 @@ def test_hold_survives_what_may_pass(tmp_path: Path, fault: str) -> None:
         printed = ended(found)
     said = {
         "unreadable": f"the key file {key} cannot be read",
-        "empty": f"the key of file:{key} is empty",
+        "empty": f"the key file {key} is empty; it must hold the key",
         "evidence": f"the folder of the evidence, {evidence}, cannot be made",
         "state": f"{tmp_path}/state/proven cannot be written",
     }  # fmt: skip
@@ -360,7 +360,7 @@ def test_the_key_reaches_the_check_and_is_not_shown(tmp_path: Path, way: str) ->
 def test_a_key_that_is_not_there_is_said(tmp_path: Path) -> None:
     with checker(tmp_path, CONFIGURATOR_KEY="env:NONE") as found:
         printed, _ = found.process.communicate(timeout=20)
-        assert "the key of env:NONE is empty" in printed
+        assert "variable NONE is empty; it must hold the key" in printed
 
 
 def test_a_report_that_is_asked_for_must_be_there(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from configurator.schema.profile import SecretRef
 
 CLUSTER = ("k8s", "lws", "dynamo")
 SHIPPED = sorted(LIBRARY.names("deployment"))
-KEY = 'k$(NAME) "it\'s" $$'
+KEY = 'k$(NAME)-"it\'s"-$$'
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -53,12 +53,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Deployment]:
 
 
 def keys(deployment: Deployment) -> dict[str, str]:
-    return {one.name: f"{KEY} {one.name}" for one in secrets_of(deployment)}
+    return {one.name: f"{KEY}-{one.name}" for one in secrets_of(deployment)}
 
 
 def key_of(deployment: Deployment) -> Callable[[SecretRef], str]:
     names = {one.reference: one.name for one in secrets_of(deployment)}
-    return lambda reference: f"{KEY} {names[reference]}"
+    return lambda reference: f"{KEY}-{names[reference]}"
 
 
 def expected(
@@ -364,8 +364,8 @@ def test_probes_wait_for_the_start_and_ask_for_the_proof() -> None:
     assert startup["periodSeconds"] * startup["failureThreshold"] >= 3600
     state = "/var/configurator/state/replica-0"
     command = [expanded(word, {}) for word in ready["exec"]["command"]]
-    assert command == ["bash", "-c", f"cmp -s {state}/start {state}/proven && "
-                                     "exec 3<>/dev/tcp/127.0.0.1/30000"]  # fmt: skip
+    assert command == ["bash", "-p", "-c", f"cmp -s {state}/start {state}/proven && "
+                                           "exec 3<>/dev/tcp/127.0.0.1/30000"]  # fmt: skip
     assert "livenessProbe" not in engine
     other = engine_of(second["spec"]["template"]["spec"])
     assert not {"startupProbe", "readinessProbe", "livenessProbe"} & other.keys()

@@ -196,7 +196,7 @@ def test_ready_means_proven_and_a_cold_cache_has_time(tmp_path: Path) -> None:
     health = services["replica0"]["healthcheck"]
     state = "/var/configurator/state/replica-0"
     assert health["test"] == [
-        "CMD", "bash", "-c",
+        "CMD", "bash", "-p", "-c",
         f"cmp -s {state}/start {state}/proven && exec 3<>/dev/tcp/127.0.0.1/30000",
     ]  # fmt: skip
     assert health["start_period"] == "3900s"

@@ -140,13 +140,13 @@ def test_folders_and_checkpoints_with_any_name(tmp_path: Path) -> None:
     profile = tmp_path / "p.yaml"
     profile.write_text(
         "extends: ling-3.0-flash-spark\napiVersion: configurator/v1\nkind: Deployment\nname: x\n"
-        "model: {path: '/models/\"q\", it''s $x:y'}\ncontainer: {cache: '/c/a,b'}\n"
+        "model: {path: '/models/\"q\", it''s $x,y'}\ncontainer: {cache: '/c/a,b'}\n"
     )
     deployment = resolve(*LIBRARY.profile(str(profile)), LIBRARY)
     ((_, created),) = asked(deployment, home)
     sources = {m["Target"]: m["Source"] for m in created.host["Mounts"]}
     assert sources["/configurator"] == str(home / "out")
-    assert sources['/models/"q", it\'s $x:y'] == '/models/"q", it\'s $x:y'
+    assert sources['/models/"q", it\'s $x,y'] == '/models/"q", it\'s $x,y'
     assert sources["/root/.cache"] == "/c/a,b"
 
 

@@ -252,7 +252,7 @@ class Unitd:
                     "/var/lib/configurator/stub", str(folder / "state")
                 ),
                 file.executable,
-                file.mark,
+                mark=file.mark,
             )
             for file in TARGETS["systemd"](self.deployment)
         ]
@@ -326,7 +326,7 @@ def test_a_missing_key_fails_before_the_start(tmp_path: Path) -> None:
     (tmp_path / "credentials" / "secret-1").write_text("")
     before = one.run("ExecStartPre")
     assert before.returncode == 1
-    assert "the key secret-1 is empty; see LoadCredential= in the unit" in before.stderr
+    assert "is empty; it must hold the key; see LoadCredential= in the unit" in before.stderr
 
 
 def test_an_address_that_nobody_wrote_does_not_start_a_unit() -> None:
