@@ -183,7 +183,7 @@ def _outcome(judgement: Judgement) -> str:
     return click.style(f"not good: {what}" if what else "not good", fg="red", bold=True)
 
 
-def paragraph(text: str, lead: str, *, dim: bool = False) -> None:
+def paragraph(text: str, lead: str, *, dim: bool = False, colour: str | None = None) -> None:
     """Text wrapped to the terminal, its first line led in by `lead`, the others aligned.
 
     Control characters of the text become spaces: they would steer the terminal.
@@ -197,7 +197,7 @@ def paragraph(text: str, lead: str, *, dim: bool = False) -> None:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    click.secho("\n".join(wrapped), dim=dim or None)
+    click.secho("\n".join(wrapped), dim=dim or None, fg=colour, bold=bool(colour) or None)
 
 
 def _shown(position: Position) -> str:

@@ -1,0 +1,44 @@
+"""A plan for programs. The shape is documented in docs/json.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from configurator.report.json_report import document
+from configurator.report.plan_sheet import Sheet, outcome
+
+
+def plan_json(sheet: Sheet) -> str:
+    """One plan as a document; what is not known is null, never 0."""
+    plan = sheet.plan
+    verdict = outcome(plan)
+    return document({
+        "deployment": plan.name,
+        "status": sheet.status,
+        "place": sheet.place,
+        "verdict": verdict.word,
+        "because": verdict.sentence,
+        "refused": list(sheet.refused),
+        "memory": plain(plan.memory),
+        "geometry": plain(plan.geometry),
+        "step": plain(plan.step),
+        "unknown": list(plan.unknown),
+        "exit_code": sheet.exit_code,
+    })  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses as objects, tuples as lists; a number that is none of JSON is null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

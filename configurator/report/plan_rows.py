@@ -1,0 +1,92 @@
+"""Rows of a plan in a terminal: a label, a value, and in a third column what it stands on."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from dataclasses import dataclass, field
+
+import click
+
+from configurator.report.findings import printable
+
+_LEAST_NOTE = 34
+"""Characters for the third column, below which it gets lines of its own."""
+_LONGEST_LABEL = 26
+_LONGEST_VALUE = 40
+
+
+@dataclass(slots=True)
+class Sources:
+    """Every source once, by a number that stands behind the figures."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def mark(self, source: str) -> str:
+        """` [3]`; empty where no source is given."""
+        text = " ".join(source.split())
+        return f" [{self.numbers.setdefault(text, len(self.numbers) + 1)}]" if text else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table."""
+
+    label: str
+    value: str
+    note: str = ""
+    """What it stands on; shown dim."""
+    depth: int = 0
+    """How far it is set in."""
+
+
+def width() -> int:
+    """Columns to write in: those of the terminal, from 60 to 120."""
+    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
+
+
+def print_rows(rows: list[Row]) -> None:
+    """A table whose columns are as wide as they need to be.
+
+    What does not fit beside the value stands below it. Control characters become spaces.
+    """
+    labels = min(max((len(_lead(row)) for row in rows), default=0), _LONGEST_LABEL)
+    values = [len(row.value) for row in rows if row.note and len(row.value) <= _LONGEST_VALUE]
+    column = labels + 2 + max(values, default=0) + 2
+    for row in rows:
+        _print_row(row, labels, column)
+
+
+def _lead(row: Row) -> str:
+    return f"{'  ' * (row.depth + 1)}{_one_line(row.label)}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(printable(text).split())
+
+
+def _print_row(row: Row, labels: int, column: int) -> None:
+    wide = width()
+    lead = _lead(row)
+    head = f"{lead:<{labels}}  " if row.value else lead
+    value = _one_line(row.value)
+    lines = _wrapped(value, head, " " * (labels + 2), wide) if value else [head]
+    note = _one_line(row.note)
+    beside = wide - column >= _LEAST_NOTE and len(lines) == 1 and len(lines[0]) + 2 <= column
+    if note and beside:
+        first, *rest = _wrapped(note, " " * column, " " * column, wide)
+        click.echo(f"{lines[0]:<{column}}{click.style(first[column:], dim=True)}")
+        lines = [click.style(line, dim=True) for line in rest]
+    elif note:
+        inset = " " * min(labels + 2, 14)
+        notes = _wrapped(note, inset, inset, wide)
+        lines += [click.style(line, dim=True) for line in notes]
+    for line in lines:
+        click.echo(line.rstrip())
+
+
+def _wrapped(text: str, lead: str, inset: str, wide: int) -> list[str]:
+    return textwrap.wrap(
+        text, wide, initial_indent=lead, subsequent_indent=inset,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

@@ -1,0 +1,96 @@
+"""What every form of a plan's report shows, and its verdict in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from configurator.plan.model import Memory, Plan, Share, SpeedUp
+from configurator.report.plan_values import amount, said
+
+Word = Literal["fits", "does not fit", "cannot be told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One plan with what stands around it in a report."""
+
+    plan: Plan
+    argument: str
+    """PROFILE as it was given, for commands that a reader can run."""
+    place: str
+    """`dgx-spark, 1 replica of 1 GPU`."""
+    status: str | None = None
+    """`unverified`: nobody has yet run this composition."""
+    refused: tuple[str, ...] = ()
+    """Codes of what validation holds for an error."""
+
+    @property
+    def exit_code(self) -> int:
+        """1 where it is known not to fit, else 0."""
+        return int(self.plan.memory is not None and self.plan.memory.fits is False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether it fits: a word, and the sentence with the values behind it."""
+
+    word: Word
+    sentence: str
+
+
+def outcome(plan: Plan) -> Outcome:
+    """The first line of a report."""
+    memory = plan.memory
+    if memory is None or memory.fits is None:
+        why = next(iter(memory.remarks if memory else ()), "") or next(iter(plan.unknown), "")
+        return Outcome("cannot be told", why or "nothing is known of its memory")
+    if memory.fits:
+        return Outcome("fits", _room(memory))
+    return Outcome("does not fit", _lack(memory))
+
+
+def taken(memory: Memory) -> tuple[Share, ...]:
+    """The shares that something takes; what is left over is none."""
+    return tuple(share for share in memory.shares if share.kind != "free")
+
+
+def at_acceptance(curve: tuple[SpeedUp, ...], accepted: float) -> SpeedUp:
+    """The speed-up at one acceptance length, between the two nearest points of a curve.
+
+    Beyond its ends the end; the curve has at least one point, in order of acceptance.
+    """
+    above = next((point for point in curve if point.accepted >= accepted), curve[-1])
+    below = next((p for p in reversed(curve) if p.accepted <= accepted), curve[0])
+    if above.accepted <= below.accepted:
+        return above
+    share = (accepted - below.accepted) / (above.accepted - below.accepted)
+
+    def between(low: float, high: float) -> float:
+        return low + share * (high - low)
+
+    return SpeedUp(
+        accepted, between(below.low, above.low), between(below.value, above.value),
+        between(below.high, above.high),
+    )  # fmt: skip
+
+
+def _room(memory: Memory) -> str:
+    parts = []
+    if memory.requests is not None:
+        one = memory.requests.exact and memory.requests.value == 1
+        parts.append(
+            f"{said(memory.requests)} request{'' if one else 's'} of the profile's context at once"
+        )
+    if memory.tokens is not None:
+        parts.append(f"{said(memory.tokens)} of cache a replica")
+    if memory.context is not None:
+        parts.append(f"longest single sequence {said(memory.context)}")
+    return "; ".join(parts) or f"{said(memory.total)} a GPU are enough"
+
+
+def _lack(memory: Memory) -> str:
+    if memory.remarks:
+        return memory.remarks[0]
+    needed = sum(share.size.value for share in taken(memory))
+    return f"{amount(needed, 'B')} are needed of {said(memory.total)} a GPU"
