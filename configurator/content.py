@@ -16,6 +16,7 @@ from configurator.engine.catalogue import load_catalogue
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers, merge, overlay
 from configurator.schema.base import dotted, parse
+from configurator.schema.claims import Claims, Published, published
 from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
 from configurator.schema.profile import Profile
 from configurator.source import Source, read_source
@@ -33,6 +34,7 @@ FOLDERS = {
     "engine": "profiles/engines",
     "deployment": "profiles/deployments",
     "kernel": "kernels",
+    "claims": "profiles/claims",
 }
 """Kinds of entries and the folder each lies in."""
 
@@ -71,6 +73,7 @@ class Library:
         self._entries: dict[tuple[str, str], Entry] = {}
         self._sources: dict[Path, Source] = {}
         self._paths: dict[str, dict[str, Path]] = {}
+        self._claims: dict[str, Published] | None = None
 
     def names(self, kind: str) -> list[str]:
         """Names of all entries of one kind, sorted."""
@@ -94,6 +97,47 @@ class Library:
     def kernel(self, name: str, at: At = None) -> Kernel:
         """The kernel entry `name`."""
         return self._entry("kernel", Kernel, name, at)
+
+    def claims_of(self, name: str) -> Claims:
+        """The file of published figures `name`."""
+        return self._entry("claims", Claims, name, None)
+
+    def claims(self) -> dict[str, Published]:
+        """Every published figure by id, file by file; reads all of their files.
+
+        Raises:
+            ConfiguratorError: a figure of a run that its file does not have, a baseline that no
+                file has, or two figures of one id.
+        """
+        if self._claims is None:
+            self._claims = self._all_claims()
+        return self._claims
+
+    def _all_claims(self) -> dict[str, Published]:
+        found: dict[str, Published] = {}
+        places: dict[str, Position] = {}
+        problems: list[Problem] = []
+        for name in self.names("claims"):
+            entry = self.claims_of(name)
+            source = self._read(self._index("claims")[name])
+            for index, claim in enumerate(entry.claims):
+                _, at = source.nearest(("claims", index, "run"))
+                if claim.run not in entry.runs:
+                    remedy = did_you_mean(claim.run, entry.runs)
+                    problems.append(Problem("REF001", f"no run is named {claim.run!r}", remedy, at))
+                elif claim.id in found:
+                    fact = f"claim {claim.id!r} is also in {places[claim.id]}"
+                    problems.append(Problem("REF006", fact, "give one of them another id", at))
+                else:
+                    found[claim.id], places[claim.id] = published(entry, claim), at
+        for one in found.values():
+            base = one.claim.baseline
+            if base is not None and base not in found and not problems:
+                problems.append(Problem("REF001", f"the baseline {base!r} of {one.id} is no claim",
+                                        did_you_mean(base, found), places[one.id]))  # fmt: skip
+        if problems:
+            raise ConfiguratorError(problems)
+        return found
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip

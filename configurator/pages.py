@@ -6,10 +6,13 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from configurator.rules import Rule
-from configurator.schema.content import Claim, Kernel
+from configurator.schema.content import Kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from configurator.probes import Probe
+    from configurator.schema.claims import Published
 
 INPUT_CODES = {
     "SCH001": "The file cannot be read.",
@@ -27,6 +30,7 @@ INPUT_CODES = {
     "REF003": "`extends` leads back to itself.",
     "REF004": "An entry whose name differs from its file's.",
     "REF005": "A name on the command line that does not exist.",
+    "REF006": "Two published figures of one id.",
     "LOAD001": "A module of rules or probes does not load.",
     "LOAD002": "Two modules define the same rule code or probe name.",
     "INT001": "A rule crashed: a fault of the rule, not of the profile.",
@@ -108,8 +112,8 @@ def probe_page(probe: Probe) -> str:
     return f"{head}\n\n{docstring(probe.doc)}"
 
 
-def kernel_page(kernel: Kernel) -> str:
-    """A mechanism's page, as `explain` prints it."""
+def kernel_page(kernel: Kernel, claims: Iterable[Published] = ()) -> str:
+    """A mechanism's page, as `explain` prints it; `claims` are the figures that are about it."""
     lines = [f"{kernel.name} (mechanism, {kernel.status})", "", kernel.summary]
     for title, items in (
         ("Notes", kernel.notes),
@@ -118,23 +122,12 @@ def kernel_page(kernel: Kernel) -> str:
         ("Excludes", kernel.excludes),
         ("Options", [f"{name}: {option.description}" for name, option in kernel.options.items()]),
         ("Judged by", [f"{e.mechanism}: probe {e.probe}" for e in kernel.evidence]),
-        ("Published figures", [claim_line(claim) for claim in kernel.claims]),
+        ("Published figures", [f"{c.shown}, {c.claim.figure} ({c.id})" for c in claims]),
         ("Sources", kernel.sources),
     ):
         if items:
             lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
     return "\n".join(lines)
-
-
-def claim_line(claim: Claim) -> str:
-    """A published figure with its conditions in one line."""
-    conditions = ", ".join(f"{name} {value}" for name, value in claim.conditions.items())
-    before = f" (baseline {claim.baseline})" if claim.baseline is not None else ""
-    again = "reproduced" if claim.reproduced else "not reproduced by others"
-    return (
-        f"{claim.figure}: {claim.value} {claim.unit}{before}; {conditions}; "
-        f"measured by {claim.measured_by}, {again}"
-    )
 
 
 def docstring(text: str) -> str:
