@@ -1,7 +1,7 @@
 """Where content lies, and how entries are found: built-in and a user's, through one reader.
 
 A content directory has the layout of this repository: `profiles/hardware`, `profiles/models`,
-`profiles/engines`, `profiles/deployments`, `kernels`, `validators`. A user's directory lies over
+`profiles/engines`, `profiles/deployments`, `profiles/measurements`, `kernels`, `validators`. A user's directory lies over
 ours: an entry of the same name replaces the built-in one.
 """
 
@@ -17,6 +17,7 @@ from configurator.errors import ConfiguratorError, Position, Problem, did_you_me
 from configurator.layers import Layers, merge, overlay
 from configurator.schema.base import dotted, parse
 from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
+from configurator.schema.measurement import Measurement
 from configurator.schema.profile import Profile
 from configurator.source import Source, read_source
 
@@ -33,6 +34,7 @@ FOLDERS = {
     "engine": "profiles/engines",
     "deployment": "profiles/deployments",
     "kernel": "kernels",
+    "measurement": "profiles/measurements",
 }
 """Kinds of entries and the folder each lies in."""
 
@@ -94,6 +96,10 @@ class Library:
     def kernel(self, name: str, at: At = None) -> Kernel:
         """The kernel entry `name`."""
         return self._entry("kernel", Kernel, name, at)
+
+    def measurement(self, name: str, at: At = None) -> Measurement:
+        """The measured step `name`."""
+        return self._entry("measurement", Measurement, name, at)
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip
