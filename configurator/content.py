@@ -1,7 +1,7 @@
 """Where content lies, and how entries are found: built-in and a user's, through one reader.
 
 A content directory has the layout of this repository: `profiles/hardware`, `profiles/models`,
-`profiles/engines`, `profiles/deployments`, `kernels`, `validators`. A user's directory lies over
+`profiles/engines`, `profiles/deployments`, `profiles/measurements`, `kernels`, `validators`. A user's directory lies over
 ours: an entry of the same name replaces the built-in one.
 """
 
@@ -18,6 +18,7 @@ from configurator.layers import Layers, merge, overlay
 from configurator.schema.base import dotted, parse
 from configurator.schema.claims import Claims, Published, published
 from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
+from configurator.schema.measurement import Measurement
 from configurator.schema.profile import Profile
 from configurator.source import Source, read_source
 
@@ -35,6 +36,7 @@ FOLDERS = {
     "deployment": "profiles/deployments",
     "kernel": "kernels",
     "claims": "profiles/claims",
+    "measurement": "profiles/measurements",
 }
 """Kinds of entries and the folder each lies in."""
 
@@ -138,6 +140,10 @@ class Library:
         if problems:
             raise ConfiguratorError(problems)
         return found
+
+    def measurement(self, name: str, at: At = None) -> Measurement:
+        """The measured step `name`."""
+        return self._entry("measurement", Measurement, name, at)
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip

@@ -9,7 +9,7 @@ import textwrap
 from typing import Any
 
 from configurator.content import Library
-from configurator.schema import content, profile
+from configurator.schema import content, measurement, profile
 from configurator.schema.base import StrictModel
 from configurator.schema.content import Option
 
@@ -19,6 +19,7 @@ _MODELS: dict[str, type[StrictModel]] = {
     "model": content.Model,
     "engine": content.Engine,
     "kernel": content.Kernel,
+    "measurement": measurement.Measurement,
 }
 _OPTION_TYPES: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},

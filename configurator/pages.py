@@ -43,6 +43,7 @@ INPUT_CODES = {
     "CAT002": "A wheel or source tree without the engine's arguments in it.",
     "CAT003": "A source tree that does not say its version.",
     "CAT004": "A file of catalogues that cannot be read.",
+    "PLN001": "A value that a plan is asked with and that cannot be.",
     "RND001": "A value with a NUL character or half a character, which nothing can pass on.",
     "RND002": "A file in the way that was not made by configurator.",
     "RND003": "A folder that cannot be written.",

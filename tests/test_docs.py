@@ -35,7 +35,7 @@ def test_every_verb_has_its_module_and_line() -> None:
 
 def test_every_input_code_of_the_source_is_explained() -> None:
     pattern = re.compile(
-        r'"((?:SCH|REF|LOAD|INT|SUP|EVD|ENC|RND|COL|CAT|LNT|IMP|ORC|RUN|SLF)\d{3})"'
+        r'"((?:SCH|REF|LOAD|INT|SUP|EVD|ENC|PLN|RND|COL|CAT|LNT|IMP|ORC|RUN|SLF)\d{3})"'
     )
     used = {
         code

@@ -18,7 +18,10 @@ from configurator.commands.options import (
 if TYPE_CHECKING:
     from configurator.content import Library
 
-KINDS = ("deployments", "hardware", "models", "engines", "kernels", "rules", "probes", "targets")
+KINDS = (
+    "deployments", "hardware", "models", "engines", "kernels", "measurements", "rules", "probes",
+    "targets",
+)  # fmt: skip
 Rows = list[tuple[str, str]]
 
 
@@ -63,12 +66,14 @@ def rows(kind: str, library: Library) -> Rows:
         return [(name, "") for name in TARGETS]
     if kind == "deployments":
         return [(name, _deployment(library, name)) for name in library.names("deployment")]
-    entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel"}.get(kind, kind)
+    entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel",
+                  "measurements": "measurement"}.get(kind, kind)  # fmt: skip
     readers = {
         "hardware": library.hardware,
         "model": library.model,
         "engine": library.engine,
         "kernel": library.kernel,
+        "measurement": library.measurement,
     }
     return [(name, readers[entry_kind](name).summary) for name in library.names(entry_kind)]
 

@@ -39,6 +39,9 @@ class Part:
     """Routed experts a layer; 0: no experts."""
     chosen: int = 0
     """Routed experts that one token activates."""
+    pieces: int = 1
+    """Into how many pieces the ranks of this deployment divide it: a GPU of a pipeline stage holds
+    `size / pieces` of what the stage has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,8 @@ class ReadOf:
 
     name: str
     size: Figure
+    dtype: str = ""
+    """As stored; empty: a cache, whose entry has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +134,16 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """The share of the memory bandwidth that decode reaches, and the measurement it rests on."""
+    """What a step takes beside its bytes over the bandwidth, and the measurements it rests on."""
 
     share: Figure
+    """Part of the memory bandwidth that reading reaches."""
+    layer: Figure
+    """Seconds a decoder layer that no byte explains: launches, synchronisation, the host."""
     host: str
     """The host it was measured on; empty: other hosts of this kind."""
+    rests_on: tuple[str, ...] = ()
+    """The measurements; empty: none of this hardware is known, only habit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +152,7 @@ class Change:
 
     mechanism: str
     without: Figure
-    """Seconds a token without it."""
+    """Seconds a token without it; a step where the acceptance length is not known."""
     with_it: Figure
 
 
@@ -167,8 +177,8 @@ class Step:
     efficiency: Efficiency
     plain: Figure
     """Seconds a token without speculation, the other mechanisms kept."""
-    step: Figure
-    """Seconds a step as the profile has it."""
+    step: Figure | None
+    """Seconds a step as the profile has it; None: the passes of its draft are not known."""
     accepted: Figure | None
     """Tokens a step; None: no speculation, or nothing says."""
     per_token: Figure | None
@@ -177,6 +187,8 @@ class Step:
     """tok/s over the batch; None where acceptance is not known."""
     ratio: Figure | None
     """(draft + verify) / plain: the acceptance length at which speculation breaks even."""
+    verify_ratio: Figure | None = None
+    """verify / plain, without the draft's passes."""
     curve: tuple[SpeedUp, ...] = ()
     changes: tuple[Change, ...] = ()
     bound: str = ""

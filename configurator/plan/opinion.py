@@ -26,10 +26,7 @@ TIMEOUT_S = 120.0
 _OUTPUT_TOKENS = 64
 """Enough for a mean; the context hardly grows over them."""
 _LONGEST = 300
-_OFFLINE = {
-    name: "http://127.0.0.1:9"
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-}
+_OFFLINE = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
 """It would ask a hub for what it does not know: nothing listens there, so it says so at once."""
 
 

@@ -74,6 +74,9 @@ class Hardware(Entry):
     """What is left of it in GiB after the system's own share."""
     bandwidth_gb_s: Positive | None = None
     """Memory bandwidth per GPU in GB/s."""
+    tflops: dict[Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"], Positive] = {}
+    """Dense matrix throughput per GPU in 10^12 operations a second, by the dtype of the operands;
+    empty: not known, and plans then consider memory bandwidth alone."""
     unified_memory: bool = False
     """Host and GPU share one memory."""
     nvlink_domain_gpus: PositiveInt = 1
@@ -338,6 +341,28 @@ class EvidenceOf(StrictModel):
     """`draft`: only when the deployment has a draft model that has an LM head."""
 
 
+class OfOption(StrictModel):
+    """A number taken from an option of the mechanism."""
+
+    option: Text
+    """The option."""
+    plus: int = 0
+    """Added to it."""
+
+
+class Drafting(StrictModel):
+    """The forward passes of one round of speculation."""
+
+    passes: PositiveInt | OfOption = 1
+    """Passes of the draft in one round."""
+    tokens: PositiveInt | OfOption = 1
+    """Tokens of a sequence in one draft pass."""
+    extends: bool = False
+    """The last draft pass runs over the verified tokens instead."""
+    verify: OfOption | None = None
+    """Tokens of a sequence in the verify pass; null: the draft entry's verify_width."""
+
+
 class Kernel(Entry):
     """A mechanism: what it needs, excludes, sets, covers, and what proves it."""
 
@@ -365,6 +390,8 @@ class Kernel(Entry):
     """Speculative algorithm, as the engine names it."""
     topk: Literal["chain", "tree"] | None = None
     """Whether a verify step takes a chain or a tree of candidates."""
+    drafting: Drafting | None = None
+    """Speculation only: the passes of one round; null: not known."""
     coverage: list[Coverage] = []
     """Published support table; empty: no table."""
     alternatives: list[Text] = []
