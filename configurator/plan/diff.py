@@ -16,7 +16,7 @@ from configurator.assemble import arg_words
 from configurator.collector.redaction import REDACTED, redact_text
 from configurator.deployment import Arg, Deployment, HostPlaceholder
 from configurator.plan.figures import Figure
-from configurator.plan.model import Memory, Plan, Step
+from configurator.plan.model import Geometry, Memory, Plan, Step
 from configurator.schema.profile import SecretRef
 from configurator.secrets import is_secret_value
 
@@ -155,6 +155,18 @@ def _of_kind(memory: Memory, kind: str) -> Figure | None:
     return Figure(
         sum(size.value for size in sizes), "B", formulas, sources,
         sum(size.low for size in sizes), sum(size.high for size in sizes),
+    )  # fmt: skip
+
+
+def kv_per_token(geometry: Geometry) -> Figure | None:
+    """KV bytes that a token adds on one GPU; None where that depends on how long a sequence is."""
+    caches = [cache for cache in geometry.caches if cache.per_token.high > 0]
+    if not caches or any(cache.window is not None for cache in caches):
+        return None
+    figures = [cache.per_token for cache in caches]
+    return Figure(
+        sum(f.value for f in figures), "B/token", " + ".join(f.formula for f in figures),
+        figures[0].source, sum(f.low for f in figures), sum(f.high for f in figures),
     )  # fmt: skip
 
 

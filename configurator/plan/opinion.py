@@ -26,7 +26,9 @@ TIMEOUT_S = 120.0
 _OUTPUT_TOKENS = 64
 """Enough for a mean; the context hardly grows over them."""
 _LONGEST = 300
-_OFFLINE = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
+_NOWHERE = "http://127.0.0.1:9"
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_OFFLINE = dict.fromkeys(_PROXIES, _NOWHERE)
 """It would ask a hub for what it does not know: nothing listens there, so it says so at once."""
 
 

@@ -14,8 +14,8 @@ from configurator.plan.diff import (
     Diff,
     Difference,
     Planned,
-    Value,
     arguments,
+    kv_per_token,
     memory_figures,
     safe,
     variables,
@@ -159,24 +159,12 @@ def _resolved_text(name: str, value: Any) -> str | None:
 def _measured(planned: Planned, replica: Replica) -> Iterator[Difference]:
     """Every figure that the server tells, beside the one that was predicted."""
     predicted = memory_figures(planned.plan)
-    predicted["KV bytes a token"] = _per_token(planned)
+    predicted["KV bytes a token"] = kv_per_token(planned.plan.geometry)
     step = planned.plan.step
     predicted["accepted a step"] = step.accepted if step is not None else None
     for name, figure in measured(replica).items():
         section = "step" if name == "accepted a step" else "memory"
         yield Difference(section, name, predicted.get(name), figure)  # type: ignore[arg-type]
-
-
-def _per_token(planned: Planned) -> Value:
-    caches = [cache for cache in planned.plan.geometry.caches if cache.per_token.high > 0]
-    if not caches or any(cache.window is not None for cache in caches):
-        return None
-    figures = [cache.per_token for cache in caches]
-    formula = " + ".join(figure.formula for figure in figures)
-    return Figure(
-        sum(f.value for f in figures), "B/token", formula, figures[0].source,
-        sum(f.low for f in figures), sum(f.high for f in figures),
-    )  # fmt: skip
 
 
 def measured(replica: Replica) -> dict[str, Figure]:

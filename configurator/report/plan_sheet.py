@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from configurator.plan.model import Memory, Plan, Share, SpeedUp
+from configurator.plan.claims import Match
+from configurator.plan.model import Memory, Pass, Plan, Share, SpeedUp, Step
+from configurator.plan.opinion import Opinion
 from configurator.report.plan_values import amount, said
 
 Word = Literal["fits", "does not fit", "cannot be told"]
@@ -24,6 +26,10 @@ class Sheet:
     """`unverified`: nobody has yet run this composition."""
     refused: tuple[str, ...] = ()
     """Codes of what validation holds for an error."""
+    claims: tuple[Match, ...] | None = None
+    """Published figures held against it; None: they were not looked at."""
+    opinion: Opinion | None = None
+    """What another program says; None: it was not asked."""
 
     @property
     def exit_code(self) -> int:
@@ -53,6 +59,19 @@ def outcome(plan: Plan) -> Outcome:
 def taken(memory: Memory) -> tuple[Share, ...]:
     """The shares that something takes; what is left over is none."""
     return tuple(share for share in memory.shares if share.kind != "free")
+
+
+def passes_of(step: Step) -> tuple[Pass, ...]:
+    """The passes that a step is made of: plain decode only where nothing is speculated."""
+    speculating = tuple(one for one in step.passes if one.name != "plain decode")
+    return speculating or step.passes
+
+
+def plain_of(step: Step) -> Pass | None:
+    """The plain decode that a speculating step is compared with; None where it is the step."""
+    if passes_of(step) == step.passes:
+        return None
+    return next(one for one in step.passes if one.name == "plain decode")
 
 
 def at_acceptance(curve: tuple[SpeedUp, ...], accepted: float) -> SpeedUp:

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from configurator.plan.model import Pass, Step
-from configurator.report.plan_sheet import at_acceptance
+from configurator.report.plan_sheet import at_acceptance, passes_of, plain_of
 from configurator.report.plan_text_step import pass_name
 from configurator.report.plan_values import amount, said
 from configurator.report.svg import Canvas
 
 _ROW = 21.0
 _LABELS = 190.0
+_VALUES = 120.0
+"""Room for the last value behind its bar."""
 _MOST_READS = 12
 _COLOURS = {"plain decode": "pl-grey", "draft": "pl-sky", "verify": "pl-blue"}
 _TALL = 230.0
@@ -24,34 +26,44 @@ def draw_step(canvas: Canvas, step: Step | None, y: float, left: float, right: f
     if step is None:
         canvas.text(left, y, "Decode step: not known", "pl-head")
         return y + 8
-    read = sum(_bytes(one) * one.times for one in step.passes)
+    passes, plain = passes_of(step), plain_of(step)
+    read = sum(_bytes(one) * one.times for one in passes)
+    took = said(step.step) if step.step is not None else "a time that is not known"
     canvas.text(
         left, y,
-        f"One decode step, batch {step.batch} at {step.context:,} tokens: {amount(read, 'B')} "
-        f"in {said(step.step)}",
+        f"One decode step, batch {step.batch} at {step.context:,} tokens: {amount(read, 'B')} in "
+        f"{took}",
         "pl-head", room=right - left,
     )  # fmt: skip
-    values = 150.0
-    scale = (right - left - _LABELS - values) / read if read > 0 else 0.0
-    begin, row = 0.0, y + 26
-    for one in step.passes:
+    most = max(read, _bytes(plain) if plain is not None else 0.0)
+    scale = (right - left - _LABELS - _VALUES) / most if most > 0 else 0.0
+    row = _draw_passes(canvas, passes, left, y + 26, scale)
+    if plain is not None:
+        row = _draw_passes(canvas, (plain,), left, row + 6, scale)
+    canvas.line(left + _LABELS, y + 14, left + _LABELS, row - 14, "pl-axis")
+    return row - 12
+
+
+def _draw_passes(
+    canvas: Canvas, passes: tuple[Pass, ...], left: float, row: float, scale: float
+) -> float:
+    """Every pass with its reads, each beginning where the one before ended; the next row."""
+    begin = 0.0
+    for one in passes:
         canvas.text(left, row, pass_name(one), room=_LABELS - 8)
-        canvas.text(
-            left + _LABELS + 6, row,
-            f"{said(one.time)}{' each' if one.times > 1 else ''}", "pl-soft",
-        )  # fmt: skip
+        each = " each" if one.times > 1 else ""
+        canvas.text(left + _LABELS + 6, row, f"{said(one.time)}{each}", "pl-soft")
         row += _ROW
         for name, size in _reads(one):
             x = left + _LABELS + begin * scale
-            length = size * one.times * scale
-            canvas.text(left + 14, row, name, "pl-soft", room=_LABELS - 22)
+            length = max(size * one.times * scale, 1)
             text = f"{amount(size, 'B')}{f' x {one.times}' if one.times > 1 else ''}"
-            canvas.rect(x, row - 12, max(length, 1), 15, _COLOURS[one.name], f"{name} {text}")
-            canvas.text(x + max(length, 1) + 6, row, text)
+            canvas.text(left + 14, row, name, "pl-soft", room=_LABELS - 22)
+            canvas.rect(x, row - 12, length, 15, _COLOURS[one.name], f"{name} {text}")
+            canvas.text(x + length + 6, row, text)
             begin += size * one.times
             row += _ROW
-    canvas.line(left + _LABELS, y + 36, left + _LABELS, row - 14, "pl-axis")
-    return row - 12
+    return row
 
 
 def _bytes(one: Pass) -> float:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import click
 
 from configurator.plan.figures import Figure
 from configurator.plan.model import Cache, Geometry, Memory, Part
-from configurator.report.plan_rows import Row, Sources, print_rows, width
+from configurator.report.plan_rows import Row, Sources, print_rows
 from configurator.report.plan_sheet import Outcome, Sheet, outcome, taken
-from configurator.report.plan_text_step import print_step
+from configurator.report.plan_text_claims import print_claims
+from configurator.report.plan_text_opinion import print_opinion
+from configurator.report.plan_text_step import print_step, stands_on
 from configurator.report.plan_values import SIZES, UNKNOWN, said, span
-from configurator.report.terminal import UNVERIFIED, paragraph
+from configurator.report.terminal import UNVERIFIED, heading, paragraph
 
 _COLOURS = {"fits": "green", "does not fit": "red", "cannot be told": "yellow"}
 _SPLITS = {
@@ -32,6 +32,10 @@ def print_plan(sheet: Sheet) -> None:
     _print_geometry(plan.geometry, sources)
     if plan.step is not None:
         print_step(plan.step, sources)
+    if sheet.opinion is not None:
+        print_opinion(sheet, sheet.opinion, sources)
+    if sheet.claims is not None:
+        print_claims(sheet.claims, sheet.argument, sources)
     missing = dict.fromkeys((*plan.unknown, *plan.geometry.unknown))
     if missing:
         heading("not known")
@@ -63,12 +67,6 @@ def _print_outcome(verdict: Outcome) -> None:
     paragraph(f"{word}: {verdict.sentence}", "", colour=_COLOURS[verdict.word])
 
 
-def heading(text: str) -> None:
-    """A line over a part of the report."""
-    click.echo()
-    click.secho(textwrap.fill(text, width()), bold=True)
-
-
 def print_sources(sources: Sources) -> None:
     """The sources that figures are marked with."""
     if not sources.numbers:
@@ -83,7 +81,7 @@ def _print_memory(memory: Memory, sources: Sources) -> None:
     rows = [_row("the engine sees", memory.total, sources)]
     rows += [
         Row(share.name, f"{said(share.size)}{_percent(share.size, memory.total)}",
-            _stands_on(share.size, sources), 1)
+            stands_on(share.size, sources), 1)
         for share in memory.shares
     ]  # fmt: skip
     needed = sum(share.size.value for share in taken(memory))
@@ -110,7 +108,7 @@ def _fraction(memory: Memory, sources: Sources) -> Row:
         return Row("--mem-fraction-static", f"{none}; {said_of}")
     return Row(
         "--mem-fraction-static", f"{span(memory.fraction)} works; {said_of}",
-        _stands_on(memory.fraction, sources),
+        stands_on(memory.fraction, sources),
     )  # fmt: skip
 
 
@@ -121,11 +119,7 @@ def _percent(part: Figure, whole: Figure) -> str:
 def _row(label: str, figure: Figure | None, sources: Sources, depth: int = 0) -> Row:
     if figure is None:
         return Row(label, UNKNOWN, depth=depth)
-    return Row(label, said(figure), _stands_on(figure, sources), depth)
-
-
-def _stands_on(figure: Figure, sources: Sources) -> str:
-    return f"{figure.formula}{sources.mark(figure.source)}".strip()
+    return Row(label, said(figure), stands_on(figure, sources), depth)
 
 
 def _print_geometry(geometry: Geometry, sources: Sources) -> None:
@@ -144,7 +138,7 @@ def _print_geometry(geometry: Geometry, sources: Sources) -> None:
 
 def _part(part: Part, sources: Sources) -> Row:
     name = part.name if part.owner == "target" else f"draft: {part.name}"
-    note = f"{_stands_on(part.size, sources)}; {_SPLITS[part.split]}"
+    note = f"{stands_on(part.size, sources)}; {_SPLITS[part.split]}"
     return Row(name, f"{said(part.size)} {part.dtype}", note, 1)
 
 
@@ -157,5 +151,5 @@ def _cache(cache: Cache, sources: Sources) -> Row:
     ]
     if cache.window is not None:
         values.append(f"of {cache.window:,} tokens at most")
-    notes = "; ".join(filter(None, (_stands_on(figure, sources) for figure in per)))
+    notes = "; ".join(filter(None, (stands_on(figure, sources) for figure in per)))
     return Row(f"{owner}{cache.kind}, {layers}", ", ".join(values) or "nothing", notes, 1)

@@ -9,9 +9,9 @@ from configurator.plan.figures import Figure
 from configurator.report.json_report import document
 from configurator.report.plan_json import plain
 from configurator.report.plan_rows import Row, Sources, print_rows
-from configurator.report.plan_text import heading, print_sources
+from configurator.report.plan_text import print_sources
 from configurator.report.plan_values import UNKNOWN, said
-from configurator.report.terminal import paragraph
+from configurator.report.terminal import heading, paragraph
 
 _HEADINGS: dict[Section, str] = {
     "deployment": "deployment",
