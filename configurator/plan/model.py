@@ -39,6 +39,9 @@ class Part:
     """Routed experts a layer; 0: no experts."""
     chosen: int = 0
     """Routed experts that one token activates."""
+    pieces: int = 1
+    """Into how many pieces the ranks of this deployment divide it: a GPU of a pipeline stage holds
+    `size / pieces` of what the stage has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Cache:
     """Bytes of a request's state, whatever its length; 0 where they keep tokens."""
     window: int | None = None
     """Tokens of a sequence that are kept; None: all."""
+    ring: Figure | None = None
+    """Bytes of the speculative ring beside a state, a slot or a request; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
