@@ -12,8 +12,8 @@ from configurator.report.findings import printable
 
 _LEAST_NOTE = 34
 """Characters for the third column, below which it gets lines of its own."""
-_LONGEST_LABEL = 26
-_LONGEST_VALUE = 40
+_LONGEST_LABEL = 30
+_LONGEST_VALUE = 32
 
 
 @dataclass(slots=True)
@@ -55,6 +55,31 @@ def print_rows(rows: list[Row]) -> None:
     column = labels + 2 + max(values, default=0) + 2
     for row in rows:
         _print_row(row, labels, column)
+
+
+def print_matrix(columns: list[str], rows: list[tuple[str, list[str]]]) -> None:
+    """Numbers under each other: a row has its name and one text for each column.
+
+    Where the terminal is too narrow for all columns they go into several tables.
+    """
+    labels = max([len(name) for name, _ in rows], default=0) + 4
+    cells = [
+        max(len(column), *(len(texts[index]) for _, texts in rows)) + 2
+        for index, column in enumerate(columns)
+    ]
+    first = 0
+    while first < len(columns):
+        last = first + 1
+        while last < len(columns) and labels + sum(cells[first : last + 1]) <= width():
+            last += 1
+        shown = range(first, last)
+        head = "".join(f"{columns[i]:>{cells[i]}}" for i in shown)
+        click.secho(f"{'':<{labels}}{head}", dim=True)
+        for name, texts in rows:
+            click.echo(
+                f"{f'  {name}':<{labels}}{''.join(f'{texts[i]:>{cells[i]}}' for i in shown)}"
+            )
+        first = last
 
 
 def _lead(row: Row) -> str:

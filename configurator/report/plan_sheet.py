@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from configurator.deployment import Deployment
 from configurator.plan.claims import Match
 from configurator.plan.model import Memory, Pass, Plan, Share, SpeedUp, Step
 from configurator.plan.opinion import Opinion
@@ -35,6 +36,16 @@ class Sheet:
     def exit_code(self) -> int:
         """1 where it is known not to fit, else 0."""
         return int(self.plan.memory is not None and self.plan.memory.fits is False)
+
+
+def place_of(deployment: Deployment) -> str:
+    """`gb300-nvl72, 2 replicas of 4 GPUs`."""
+    replicas, gpus = deployment.profile.topology.replicas, deployment.gpus_per_replica
+    hosts = deployment.hosts_per_replica
+    return (
+        f"{deployment.hardware.name}, {replicas} replica{'' if replicas == 1 else 's'} of "
+        f"{gpus} GPU{'' if gpus == 1 else 's'}{f' over {hosts} hosts' if hosts > 1 else ''}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,20 +18,24 @@ _COLOURS = {"fits": "green", "does not fit": "red", "cannot be told": "yellow"}
 _SPLITS = {
     "tensor": "by tensor parallel size",
     "expert": "whole experts by expert parallel size",
-    "replicated": "on every rank",
 }
 
 
-def print_plan(sheet: Sheet) -> None:
-    """Everything of one plan; formulas in the last column, sources numbered at the end."""
+def print_plan(sheet: Sheet, *, verbose: bool = False) -> None:
+    """Everything of one plan; formulas in the last column, sources numbered at the end.
+
+    Args:
+        sheet: what is told.
+        verbose: also the formula of every part of the model and of every read.
+    """
     sources = Sources()
     print_head(sheet)
     plan = sheet.plan
     if plan.memory is not None:
         _print_memory(plan.memory, sources)
-    _print_geometry(plan.geometry, sources)
+    _print_geometry(plan.geometry, sources, verbose=verbose)
     if plan.step is not None:
-        print_step(plan.step, sources)
+        print_step(plan.step, sources, verbose=verbose)
     if sheet.opinion is not None:
         print_opinion(sheet, sheet.opinion, sources)
     if sheet.claims is not None:
@@ -42,6 +46,8 @@ def print_plan(sheet: Sheet) -> None:
         for text in missing:
             paragraph(text, "  - ")
     print_sources(sources)
+    if not verbose:
+        click.echo("\nformulas of every part and read: --verbose")
 
 
 def print_head(sheet: Sheet) -> None:
@@ -122,23 +128,28 @@ def _row(label: str, figure: Figure | None, sources: Sources, depth: int = 0) ->
     return Row(label, said(figure), stands_on(figure, sources), depth)
 
 
-def _print_geometry(geometry: Geometry, sources: Sources) -> None:
-    if not geometry.parts and not geometry.caches:
-        return
-    heading("the model, before ranks share it")
-    rows = [_part(part, sources) for part in geometry.parts]
-    rows += [_row("target on one GPU", geometry.weights, sources)] if geometry.parts else []
-    if geometry.draft is not None:
-        rows.append(_row("draft on one GPU", geometry.draft, sources))
-    print_rows(rows)
+def _print_geometry(geometry: Geometry, sources: Sources, *, verbose: bool) -> None:
+    if geometry.parts:
+        heading("weights of the whole model, before ranks share them")
+        print_rows([
+            _part(part, sources, verbose=verbose)
+            for part in geometry.parts if verbose or part.owner == "target"
+        ])  # fmt: skip
+        one = [("target", geometry.weights), ("draft", geometry.draft)]
+        print_rows([
+            Row(f"{name} on one GPU", said(figure), stands_on(figure, sources) if verbose else "")
+            for name, figure in one if figure is not None
+        ])  # fmt: skip
     if geometry.caches:
         heading("caches on one GPU")
         print_rows([_cache(cache, sources) for cache in geometry.caches])
 
 
-def _part(part: Part, sources: Sources) -> Row:
+def _part(part: Part, sources: Sources, *, verbose: bool) -> Row:
     name = part.name if part.owner == "target" else f"draft: {part.name}"
-    note = f"{stands_on(part.size, sources)}; {_SPLITS[part.split]}"
+    note = f"shared {_SPLITS[part.split]}" if part.split != "replicated" else "on every rank"
+    if verbose:
+        note = f"{stands_on(part.size, sources)}; {note}"
     return Row(name, f"{said(part.size)} {part.dtype}", note, 1)
 
 

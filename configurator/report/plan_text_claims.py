@@ -9,9 +9,12 @@ import click
 
 from configurator.plan.claims import Match
 from configurator.report.plan_rows import Row, Sources, print_rows, width
+from configurator.report.terminal import paragraph
 
 _MOST = 8
 """Figures of one kind that a plan shows; `configurator claims` shows all."""
+_FIRST = ("step time", "TPOT", "decode throughput", "output speed", "acceptance length", "ratio",
+          "part of a step", "launches", "memory")  # fmt: skip
 
 
 def print_claims(matches: tuple[Match, ...], argument: str, sources: Sources) -> None:
@@ -36,21 +39,29 @@ def _print_some(
     if not matches:
         return
     click.echo(f"  {title}")
-    rows = []
-    for match in matches[:_MOST]:
+    groups: dict[str, list[Row]] = {}
+    for match in sorted(matches, key=_weight)[:_MOST]:
         claim = match.published
-        mark = sources.mark(claim.run.source)
-        rows.append(Row(claim.shown, f"{claim.claim.figure}{mark}", note(match), 1))
-    print_rows(rows)
+        text = f"{claim.claim.figure}{sources.mark(claim.run.source)}"
+        groups.setdefault(note(match), []).append(Row(claim.shown, text, depth=1))
+    for told, rows in groups.items():
+        print_rows(rows)
+        if told:
+            paragraph(told, "      ", dim=True)
     if len(matches) > _MOST:
         click.echo(f"    and {len(matches) - _MOST} more")
+
+
+def _weight(match: Match) -> int:
+    """What a plan asks for first: the figures of a step, then all others as they come."""
+    quantity = match.published.claim.quantity
+    return _FIRST.index(quantity) if quantity in _FIRST else len(_FIRST)
 
 
 def _if_also(match: Match) -> str:
     """What is not stated on one side: the figure holds only if it is the same."""
     names = ", ".join(compared.condition for compared in match.open)
-    caveats = "; ".join(match.published.caveats)
-    return "; ".join(filter(None, (f"not known to be the same: {names}" if names else "", caveats)))
+    return f"holds only if the same: {names}" if names else ""
 
 
 def _differs(match: Match) -> str:

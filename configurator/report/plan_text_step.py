@@ -6,35 +6,82 @@ import click
 
 from configurator.plan.figures import Figure
 from configurator.plan.model import Efficiency, Pass, SpeedUp, Step
-from configurator.report.plan_rows import Row, Sources, print_rows
+from configurator.report.plan_rows import Row, Sources, print_matrix, print_rows
 from configurator.report.plan_sheet import at_acceptance, passes_of, plain_of
 from configurator.report.plan_values import UNKNOWN, amount, per_second, said, span
-from configurator.report.terminal import paragraph
+from configurator.report.terminal import heading, paragraph
+
+_SMALL = 0.002
+"""Share of the largest pass below which classes are shown together."""
 
 
-def print_step(step: Step, sources: Sources) -> None:
-    """What a token takes as a range, what that rests on, and what changes it."""
-    click.echo()
+def print_step(step: Step, sources: Sources, *, verbose: bool) -> None:
+    """What a token takes as a range, what that rests on, and what changes it.
+
+    Args:
+        step: what is told.
+        sources: where sources get their numbers.
+        verbose: the reads of each pass with their formulas instead of one table.
+    """
     requests = "1 request" if step.batch == 1 else f"{step.batch:,} requests"
-    click.secho(f"decode step of {requests} at {step.context:,} tokens of context", bold=True)
-    print_rows([*_answers(step, sources), *_rests_on(step.efficiency, sources)])
-    if step.bound:
-        print_rows([Row("bound by", step.bound)])
-    click.echo()
-    print_rows(_passes(step, sources))
+    heading(f"decode step of {requests} at {step.context:,} tokens of context")
+    rows = [*_answers(step, sources), *_rests_on(step.efficiency, sources)]
     if step.ratio is not None:
-        click.echo()
-        print_rows(_speculation(step, sources))
+        rows += _speculation(step, sources)
+    if step.bound:
+        rows.append(Row("bound by", step.bound))
+    print_rows(rows)
+    click.echo()
+    if verbose:
+        print_rows(_passes(step, sources))
+    else:
+        print_matrix(*_reads_table(step))
     if step.changes:
-        click.echo()
         what = "a step" if step.accepted is None else "a token"
-        click.secho(f"  {what} with and without each mechanism, all others kept", bold=True)
+        heading(f"{what} with and without each mechanism, all others kept")
         print_rows([
             Row(change.mechanism, f"{said(change.with_it)} with, {said(change.without)} without")
             for change in step.changes
         ])  # fmt: skip
+    if step.remarks:
+        click.echo()
     for remark in step.remarks:
         paragraph(remark, "  - ")
+
+
+def _reads_table(step: Step) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """GB by class and pass, the largest classes first; the rest together."""
+    plain = plain_of(step)
+    passes = (*([plain] if plain is not None else []), *passes_of(step))
+    sizes: dict[str, list[float]] = {}
+    for index, one in enumerate(passes):
+        for read in one.reads:
+            name = f"{read.name} {read.dtype}".rstrip()
+            sizes.setdefault(name, [0.0] * len(passes))[index] += read.size.value
+    totals = [sum(column) for column in zip(*sizes.values(), strict=True)]
+    least = _SMALL * max(totals, default=0.0)
+    kept = sorted(
+        (item for item in sizes.items() if max(item[1]) >= least), key=lambda item: -sum(item[1])
+    )
+    small = [values for values in sizes.values() if max(values) < least]
+    if small:
+        kept.append((f"{len(small)} more", [sum(column) for column in zip(*small, strict=True)]))
+    rows = [(name, [_gigabytes(value) for value in values]) for name, values in kept]
+    rows.append(("GB in all", [_gigabytes(value) for value in totals]))
+    rows.append(("ms", [f"{one.time.value * 1e3:.3g}" for one in passes]))
+    low_high = [f"{one.time.low * 1e3:.3g} to {one.time.high * 1e3:.3g}" for one in passes]
+    rows.append(("range", low_high))
+    return [_short_name(one) for one in passes], rows
+
+
+def _gigabytes(value: float) -> str:
+    """Three digits; nothing where a pass does not read the class."""
+    return "" if value == 0 else f"{value / 1e9:.3f}" if value >= 5e5 else "0.000+"
+
+
+def _short_name(one: Pass) -> str:
+    width = "" if one.tokens == 1 else f" {one.tokens} wide"
+    return f"{one.name}{width}" + (f" x{one.times}" if one.times > 1 else "")
 
 
 def _answers(step: Step, sources: Sources) -> list[Row]:
@@ -56,9 +103,7 @@ def _answers(step: Step, sources: Sources) -> list[Row]:
         why = "the passes of the draft are not known"
         rows.append(Row("a token takes", UNKNOWN, why))
     if step.accepted is not None and step.ratio is not None:
-        rows.append(
-            Row("accepted a step", said(step.accepted), stands_on(step.accepted, sources))
-        )
+        rows.append(Row("accepted a step", said(step.accepted), stands_on(step.accepted, sources)))
     if step.throughput is not None and step.batch > 1:
         rows.append(
             Row("over the batch", span(step.throughput), stands_on(step.throughput, sources))
@@ -98,9 +143,7 @@ def _whole(one: Pass, sources: Sources) -> Row:
 
 def _reads(one: Pass, sources: Sources) -> list[Row]:
     return [
-        Row(
-            part.name, f"{said(part.size)} {part.dtype}".rstrip(), stands_on(part.size, sources), 1
-        )
+        Row(part.name, f"{said(part.size)} {part.dtype}".rstrip(), stands_on(part.size, sources), 1)
         for part in one.reads
     ]
 

@@ -65,6 +65,8 @@ def _scale(figure: Figure) -> tuple[float, str]:
     steps = _SCALES.get(figure.unit)
     if steps is None:
         return 1.0, figure.unit
+    if not any(_three(figure)):
+        return steps[0][0], ("" if figure.unit == "s" else figure.unit)
     # By the estimate, not the ends: a range that begins at nothing stays readable.
     largest = abs(figure.value) or abs(figure.high)
     return next(((scale, unit) for scale, unit in steps if largest >= scale), steps[-1])
