@@ -1,14 +1,21 @@
-"""Rows of a plan in a terminal: a label, a value, and in a third column what it stands on."""
+"""Parts of a plan's report as data, and as a terminal shows them.
+
+A row has a label, a value, and in a third column what it stands on.
+"""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import click
 
+from configurator.plan.figures import Figure
 from configurator.report.findings import printable
+from configurator.report.plan_values import said
+from configurator.report.terminal import heading, paragraph
 
 _LEAST_NOTE = 34
 """Characters for the third column, below which it gets lines of its own."""
@@ -40,12 +47,52 @@ class Row:
     """How far it is set in."""
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One part of a report: any of a table of rows, a table of numbers and sentences."""
+
+    title: str
+    rows: tuple[Row, ...] = ()
+    columns: tuple[str, ...] = ()
+    cells: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The name of each line of the table of numbers, and a text for each column."""
+    lines: tuple[str, ...] = ()
+    level: int = 2
+    """3: it belongs to the block before."""
+
+
+def print_block(block: Block) -> None:
+    """A block with its title over it."""
+    if block.level == 2:
+        heading(block.title)
+    elif block.title:
+        paragraph(block.title, "  ")
+    print_rows(block.rows)
+    if block.cells:
+        click.echo()
+        print_matrix(block.columns, block.cells)
+    for line in block.lines:
+        paragraph(line, "  - ")
+
+
+def stands_on(figure: Figure | None, sources: Sources) -> str:
+    """The formula and the number of the source."""
+    if figure is None:
+        return ""
+    return f"{figure.formula}{sources.mark(figure.source)}".strip()
+
+
+def figure_row(label: str, figure: Figure | None, sources: Sources, depth: int = 0) -> Row:
+    """A figure with what it stands on; `not known` without one."""
+    return Row(label, said(figure), stands_on(figure, sources), depth)
+
+
 def width() -> int:
     """Columns to write in: those of the terminal, from 60 to 120."""
     return max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
 
 
-def print_rows(rows: list[Row]) -> None:
+def print_rows(rows: Sequence[Row]) -> None:
     """A table whose columns are as wide as they need to be.
 
     What does not fit beside the value stands below it. Control characters become spaces.
@@ -57,7 +104,7 @@ def print_rows(rows: list[Row]) -> None:
         _print_row(row, labels, column)
 
 
-def print_matrix(columns: list[str], rows: list[tuple[str, list[str]]]) -> None:
+def print_matrix(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
     """Numbers under each other: a row has its name and one text for each column.
 
     Where the terminal is too narrow for all columns they go into several tables.

@@ -32,7 +32,8 @@ def plan_svg(plan: Plan, place: str, name: str = "plan") -> str:
     canvas = Canvas(WIDTH)
     verdict = outcome(plan)
     canvas.text(LEFT, 32, plan.name, "pl-head", room=WIDTH - 2 * LEFT)
-    canvas.text(LEFT, 54, f"{verdict.word}; {place}", room=WIDTH - 2 * LEFT)
+    word = verdict.word if verdict.word != "cannot be told" else "cannot be told whether it fits"
+    canvas.text(LEFT, 54, f"{word}; {place}", room=WIDTH - 2 * LEFT)
     y = 92.0
     y = _draw_memory(canvas, plan, y)
     y = draw_step(canvas, plan.step, y + 34, LEFT, WIDTH - LEFT)

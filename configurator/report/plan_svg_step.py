@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from configurator.plan.model import Pass, Step
+from configurator.report.plan_blocks_step import pass_name
 from configurator.report.plan_sheet import at_acceptance, passes_of, plain_of
-from configurator.report.plan_text_step import pass_name
 from configurator.report.plan_values import amount, said
 from configurator.report.svg import Canvas
 
 _ROW = 21.0
-_LABELS = 190.0
+_LABELS = 230.0
 _VALUES = 120.0
 """Room for the last value behind its bar."""
 _MOST_READS = 12
+_SMALL = 0.01
+"""Share of a pass below which a read is drawn together with others."""
 _COLOURS = {"plain decode": "pl-grey", "draft": "pl-sky", "verify": "pl-blue"}
 _TALL = 230.0
 
@@ -39,7 +41,7 @@ def draw_step(canvas: Canvas, step: Step | None, y: float, left: float, right: f
     scale = (right - left - _LABELS - _VALUES) / most if most > 0 else 0.0
     row = _draw_passes(canvas, passes, left, y + 26, scale)
     if plain is not None:
-        row = _draw_passes(canvas, (plain,), left, row + 6, scale)
+        row = _draw_passes(canvas, (plain,), left, row + 8, scale)
     canvas.line(left + _LABELS, y + 14, left + _LABELS, row - 14, "pl-axis")
     return row - 12
 
@@ -71,8 +73,10 @@ def _bytes(one: Pass) -> float:
 
 
 def _reads(one: Pass) -> Iterator[tuple[str, float]]:
-    """The largest as they come; what is beyond a picture's rows as one."""
-    kept = sorted(one.reads, key=lambda part: -part.size.value)[:_MOST_READS]
+    """The largest as they come; what is too small to be seen, or beyond the rows, as one."""
+    least = _SMALL * _bytes(one)
+    seen = [part for part in one.reads if part.size.value >= least]
+    kept = sorted(seen, key=lambda part: -part.size.value)[:_MOST_READS]
     rest = [part for part in one.reads if part not in kept]
     for part in one.reads:
         if part in kept:

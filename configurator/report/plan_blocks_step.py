@@ -1,21 +1,19 @@
-"""The decode step of a plan in a terminal: reads by class, passes, what speculation gains."""
+"""The decode step of a plan: reads by class, passes, what speculation gains."""
 
 from __future__ import annotations
 
-import click
+from collections.abc import Iterator
 
-from configurator.plan.figures import Figure
 from configurator.plan.model import Efficiency, Pass, SpeedUp, Step
-from configurator.report.plan_rows import Row, Sources, print_matrix, print_rows
+from configurator.report.plan_rows import Block, Row, Sources, stands_on
 from configurator.report.plan_sheet import at_acceptance, passes_of, plain_of
 from configurator.report.plan_values import UNKNOWN, amount, per_second, said, span
-from configurator.report.terminal import heading, paragraph
 
 _SMALL = 0.002
 """Share of the largest pass below which classes are shown together."""
 
 
-def print_step(step: Step, sources: Sources, *, verbose: bool) -> None:
+def step_blocks(step: Step, sources: Sources, *, verbose: bool) -> Iterator[Block]:
     """What a token takes as a range, what that rests on, and what changes it.
 
     Args:
@@ -24,32 +22,31 @@ def print_step(step: Step, sources: Sources, *, verbose: bool) -> None:
         verbose: the reads of each pass with their formulas instead of one table.
     """
     requests = "1 request" if step.batch == 1 else f"{step.batch:,} requests"
-    heading(f"decode step of {requests} at {step.context:,} tokens of context")
+    title = f"decode step of {requests} at {step.context:,} tokens of context"
     rows = [*_answers(step, sources), *_rests_on(step.efficiency, sources)]
     if step.ratio is not None:
         rows += _speculation(step, sources)
     if step.bound:
         rows.append(Row("bound by", step.bound))
-    print_rows(rows)
-    click.echo()
     if verbose:
-        print_rows(_passes(step, sources))
+        yield Block(title, tuple(rows), lines=step.remarks)
+        yield Block("reads of each pass", tuple(_passes(step, sources)))
     else:
-        print_matrix(*_reads_table(step))
+        columns, cells = _reads_table(step)
+        yield Block(title, tuple(rows), columns, cells, step.remarks)
     if step.changes:
         what = "a step" if step.accepted is None else "a token"
-        heading(f"{what} with and without each mechanism, all others kept")
-        print_rows([
+        rows = [
             Row(change.mechanism, f"{said(change.with_it)} with, {said(change.without)} without")
             for change in step.changes
-        ])  # fmt: skip
-    if step.remarks:
-        click.echo()
-    for remark in step.remarks:
-        paragraph(remark, "  - ")
+        ]
+        yield Block(f"{what} with and without each mechanism, all others kept", tuple(rows))
 
 
-def _reads_table(step: Step) -> tuple[list[str], list[tuple[str, list[str]]]]:
+_Cells = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def _reads_table(step: Step) -> tuple[tuple[str, ...], _Cells]:
     """GB by class and pass, the largest classes first; the rest together."""
     plain = plain_of(step)
     passes = (*([plain] if plain is not None else []), *passes_of(step))
@@ -66,12 +63,16 @@ def _reads_table(step: Step) -> tuple[list[str], list[tuple[str, list[str]]]]:
     small = [values for values in sizes.values() if max(values) < least]
     if small:
         kept.append((f"{len(small)} more", [sum(column) for column in zip(*small, strict=True)]))
-    rows = [(name, [_gigabytes(value) for value in values]) for name, values in kept]
-    rows.append(("GB in all", [_gigabytes(value) for value in totals]))
-    rows.append(("ms", [f"{one.time.value * 1e3:.3g}" for one in passes]))
-    low_high = [f"{one.time.low * 1e3:.3g} to {one.time.high * 1e3:.3g}" for one in passes]
-    rows.append(("range", low_high))
-    return [_short_name(one) for one in passes], rows
+    cells = [(name, tuple(map(_gigabytes, values))) for name, values in kept]
+    cells.append(("GB in all", tuple(map(_gigabytes, totals))))
+    cells.append(("ms", tuple(_milliseconds(one.time.value) for one in passes)))
+    for name, side in (("ms at least", "low"), ("ms at most", "high")):
+        cells.append((name, tuple(_milliseconds(getattr(one.time, side)) for one in passes)))
+    return tuple(map(_short_name, passes)), tuple(cells)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f}"
 
 
 def _gigabytes(value: float) -> str:
@@ -182,10 +183,3 @@ def pass_name(one: Pass) -> str:
     """`verify of 4 tokens`, `draft, 3 times`."""
     name = one.name if one.tokens == 1 else f"{one.name} of {one.tokens} tokens"
     return name if one.times == 1 else f"{name}, {one.times} times"
-
-
-def stands_on(figure: Figure | None, sources: Sources) -> str:
-    """The formula and the number of the source."""
-    if figure is None:
-        return ""
-    return f"{figure.formula}{sources.mark(figure.source)}".strip()
