@@ -35,10 +35,13 @@ def held_against(planned: Planned, evidence: Evidence, name: str) -> Diff:
         name: what the server is called, a URL or a directory.
     """
     replica = next((r for r in evidence.replicas if _info(r) is not None), evidence.replicas[0])
+    given = tuple(_arguments(planned, replica))
+    told = {(difference.name, difference.second) for difference in given}
     differences = (
-        *_arguments(planned, replica),
+        *given,
         *_environment(planned, replica),
-        *_resolved(planned, replica),
+        # What was given otherwise and taken as given is told above.
+        *(made for made in _resolved(planned, replica) if (made.name, made.second) not in told),
         *_measured(planned, replica),
     )
     others = [str(r.index) for r in evidence.replicas if r is not replica]
@@ -159,6 +162,7 @@ def _resolved_text(name: str, value: Any) -> str | None:
 def _measured(planned: Planned, replica: Replica) -> Iterator[Difference]:
     """Every figure that the server tells, beside the one that was predicted."""
     predicted = memory_figures(planned.plan)
+    predicted.setdefault("weights", planned.plan.geometry.weights)
     predicted["KV bytes a token"] = kv_per_token(planned.plan.geometry)
     step = planned.plan.step
     predicted["accepted a step"] = step.accepted if step is not None else None

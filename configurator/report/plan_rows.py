@@ -19,7 +19,7 @@ from configurator.report.terminal import heading, paragraph
 
 _LEAST_NOTE = 34
 """Characters for the third column, below which it gets lines of its own."""
-_LONGEST_LABEL = 30
+_LONGEST_LABEL = 36
 _LONGEST_VALUE = 32
 
 
@@ -123,9 +123,8 @@ def print_matrix(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]
         head = "".join(f"{columns[i]:>{cells[i]}}" for i in shown)
         click.secho(f"{'':<{labels}}{head}", dim=True)
         for name, texts in rows:
-            click.echo(
-                f"{f'  {name}':<{labels}}{''.join(f'{texts[i]:>{cells[i]}}' for i in shown)}"
-            )
+            line = "".join(f"{texts[i]:>{cells[i]}}" for i in shown)
+            click.echo(f"{f'  {name}':<{labels}}{line}".rstrip())
         first = last
 
 

@@ -52,7 +52,8 @@ def described(plan: Plan) -> str:
     step = plan.step
     if step is not None:
         passes = ", ".join(f"{p.name} {said(p.time)} times {p.times}" for p in step.passes)
-        parts.append(f"A decode step takes {said(step.step)}: {passes}.")
+        known = f"takes {said(step.step)}" if step.step is not None else "is not known as a whole"
+        parts.append(f"A decode step {known}: {passes}.")
         if step.per_token is not None:
             parts.append(f"A token takes {span(step.per_token)}.")
         if step.ratio is not None:

@@ -13,7 +13,7 @@ from configurator.report.plan_values import amount, said
 from configurator.report.svg import Canvas
 
 _ROW = 21.0
-_LABELS = 230.0
+_LABELS = 252.0
 _VALUES = 120.0
 """Room for the last value behind its bar."""
 _MOST_READS = 12
@@ -30,13 +30,11 @@ def draw_step(canvas: Canvas, step: Step | None, y: float, left: float, right: f
         return y + 8
     passes, plain = passes_of(step), plain_of(step)
     read = sum(_bytes(one) * one.times for one in passes)
-    took = said(step.step) if step.step is not None else "a time that is not known"
-    canvas.text(
-        left, y,
-        f"One decode step, batch {step.batch} at {step.context:,} tokens: {amount(read, 'B')} in "
-        f"{took}",
-        "pl-head", room=right - left,
-    )  # fmt: skip
+    what = f"batch {step.batch} at {step.context:,} tokens: {amount(read, 'B')}"
+    head = f"One decode step, {what} in {said(step.step)}"
+    if step.step is None:
+        head = f"Plain decode, {what}; the draft's passes are not known"
+    canvas.text(left, y, head, "pl-head", room=right - left)
     most = max(read, _bytes(plain) if plain is not None else 0.0)
     scale = (right - left - _LABELS - _VALUES) / most if most > 0 else 0.0
     row = _draw_passes(canvas, passes, left, y + 26, scale)

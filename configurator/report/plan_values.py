@@ -26,6 +26,8 @@ def said(figure: Figure | None) -> str:
     if figure is None or not _finite(figure):
         return UNKNOWN
     scale, unit = _scale(figure)
+    if not any(_three(figure)):
+        return f"0 {unit}".rstrip()
     digits = [_number(value / scale, unit) for value in _three(figure)]
     low, value, high = digits
     text = f"{value} {unit}".rstrip()
