@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from configurator.collector.redaction import redact_text
-from configurator.engine.catalogue import Catalogue, catalogue_of
+from configurator.engine.catalogue import Catalogue, catalogue_of, load_catalogue
 from configurator.evidence.model import Evidence, Replica
 from configurator.evidence.report_values import as_dict, as_dicts, as_float, as_int
 from configurator.plan.diff import (
@@ -69,9 +69,10 @@ def _arguments(planned: Planned, replica: Replica) -> Iterator[Difference]:
     """Of the launch command, by the names that the engine's parser gives them."""
     if not replica.requested:
         return
-    deployment = planned.deployment
-    catalogue = catalogue_of(deployment.engine)
-    asked = {_known_as(name, catalogue): value for name, value in arguments(deployment).items()}
+    catalogue = _catalogue(planned, replica)
+    asked = {
+        _known_as(name, catalogue): value for name, value in arguments(planned.deployment).items()
+    }
     given = {
         _known_as(name, catalogue): _shown(name, value) for name, value in replica.requested.items()
     }
@@ -80,6 +81,12 @@ def _arguments(planned: Planned, replica: Replica) -> Iterator[Difference]:
         secret = one is not None and other is not None and one.startswith("(the ")
         if not secret and not _alike(one, other):
             yield Difference("arguments", name, one, other)
+
+
+def _catalogue(planned: Planned, replica: Replica) -> Catalogue | None:
+    """Of the version that runs, else of the one that the profile names."""
+    running = load_catalogue(replica.version) if replica.version else None
+    return running or catalogue_of(planned.deployment.engine)
 
 
 def _known_as(name: str, catalogue: Catalogue | None) -> str:
@@ -140,7 +147,7 @@ def _resolved(planned: Planned, replica: Replica) -> Iterator[Difference]:
     info = _info(replica)
     if info is None:
         return
-    catalogue = catalogue_of(planned.deployment.engine)
+    catalogue = _catalogue(planned, replica)
     for name, value in arguments(planned.deployment).items():
         field = _known_as(name, catalogue).removeprefix("--").replace("-", "_")
         if field not in info or value.startswith("(the "):

@@ -33,7 +33,7 @@ def draw_step(canvas: Canvas, step: Step | None, y: float, left: float, right: f
     what = f"batch {step.batch} at {step.context:,} tokens: {amount(read, 'B')}"
     head = f"One decode step, {what} in {said(step.step)}"
     if step.step is None:
-        head = f"Plain decode, {what}; the draft's passes are not known"
+        head = f"Plain decode, {what}; draft's passes not known"
     canvas.text(left, y, head, "pl-head", room=right - left)
     most = max(read, _bytes(plain) if plain is not None else 0.0)
     scale = (right - left - _LABELS - _VALUES) / most if most > 0 else 0.0
