@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from configurator.schema.base import Name, StrictModel, Text
 from configurator.schema.content import Entry, PositiveInt
@@ -186,6 +186,8 @@ class Claim(StrictModel):
 
 Operand = Name | float | int
 """A claim by its id, or a number."""
+_TAKES = {"gain": 2, "rest": 3, "latency": 3, "equal": 1, "at most": 1}
+"""Operands that the arithmetic takes; of a kind that is left out at least two."""
 
 
 class Relation(StrictModel):
@@ -194,12 +196,12 @@ class Relation(StrictModel):
     product: the operands multiplied. sum: added. quotient: the first over all others. gain: the
     first over the second, where the other side is a gain in per cent. rest: what a gain in per
     cent leaves once speculation is taken out, (1 + gain) / (accepted / cost ratio). latency: first
-    token, tokens and throughput make a request's time. equal: as is.
+    token, tokens and throughput make a request's time. equal: as is. at most: no more than.
     """
 
     name: Text
     """What is compared, in words."""
-    kind: Literal["product", "sum", "quotient", "gain", "rest", "latency", "equal"]
+    kind: Literal["product", "sum", "quotient", "gain", "rest", "latency", "equal", "at most"]
     """The arithmetic."""
     of: Annotated[list[Operand], Field(min_length=1)]
     """Operands of the left side."""
@@ -209,6 +211,16 @@ class Relation(StrictModel):
     """Part of the right side that the left may be off."""
     note: str = ""
     """What the result means."""
+
+    @model_validator(mode="after")
+    def _takes(self) -> Relation:
+        takes, given = _TAKES.get(self.kind), len(self.of)
+        if given != takes if takes else given < 2:
+            raise ValueError(f"{self.kind} takes {takes or 'at least 2'} operands in 'of'")
+        others = {1} if self.kind == "at most" else {1, takes or len(self.against)}
+        if len(self.against) not in others:
+            raise ValueError(f"{self.kind} takes {' or '.join(map(str, others))} in 'against'")
+        return self
 
 
 class Statement(StrictModel):
