@@ -96,8 +96,9 @@ class Differing(StrictModel):
     """What was asked of the model."""
     mechanisms: list[Name] | None = None
     """Mechanisms that were on; an empty list: none was; null: not stated."""
-    others: Literal["none", "not stated"] = "none"
-    """Mechanisms beyond these: none of a family that changes a step, or not stated."""
+    others: Literal["none", "not stated", "irrelevant"] = "none"
+    """Mechanisms beyond these: none of a family that changes a step, not stated, or irrelevant
+    to the figure."""
     without: list[Name] = []
     """Mechanisms that were asked for and did not take effect."""
     speculation: ClaimSpeculation = ClaimSpeculation()
@@ -360,16 +361,18 @@ def _settings(*parts: StrictModel) -> Iterator[tuple[str, str]]:
 def unstated(conditions: Conditions) -> tuple[str, ...]:
     """Conditions that a plan would need and the publication does not state."""
     load = conditions.workload
+    text = load.kind != "component"
     missing = {
         "model": conditions.model is None,
         "hardware": conditions.hardware is None,
         "hosts": conditions.hosts is None,
         "gpus": conditions.gpus is None,
         "tensor": conditions.tensor is None,
-        "batch size": conditions.batch_size is None and conditions.concurrency is None,
+        "batch size": text and conditions.batch_size is None and conditions.concurrency is None,
         "workload": load.kind == "not stated",
-        "sampling": load.sampling.temperature is None,
-        "mechanisms": conditions.mechanisms is None or conditions.others == "not stated",
+        "sampling": text and load.sampling.temperature is None,
+        "mechanisms": conditions.others != "irrelevant"
+        and (conditions.mechanisms is None or conditions.others == "not stated"),
         "engine": conditions.engine is None,
     }
     return tuple(name for name, is_missing in missing.items() if is_missing)
