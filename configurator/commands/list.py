@@ -18,7 +18,17 @@ from configurator.commands.options import (
 if TYPE_CHECKING:
     from configurator.content import Library
 
-KINDS = ("deployments", "hardware", "models", "engines", "kernels", "rules", "probes", "targets")
+KINDS = (
+    "deployments",
+    "hardware",
+    "models",
+    "engines",
+    "kernels",
+    "claims",
+    "rules",
+    "probes",
+    "targets",
+)
 Rows = list[tuple[str, str]]
 
 
@@ -61,6 +71,8 @@ def rows(kind: str, library: Library) -> Rows:
         from configurator.render import TARGETS
 
         return [(name, "") for name in TARGETS]
+    if kind == "claims":
+        return [(c.id, f"{c.shown}, {c.claim.figure}") for c in library.claims().values()]
     if kind == "deployments":
         return [(name, _deployment(library, name)) for name in library.names("deployment")]
     entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel"}.get(kind, kind)

@@ -113,7 +113,10 @@ def _rows(deployment: Deployment, published: Published) -> Iterator[Compared]:
     by_machine = published.claim.quantity not in ANYWHERE
     yield _model(deployment, conditions)
     here = deployment.hardware.product or "no GPU"
-    yield Compared("hardware", conditions.hardware, here, by_machine)
+    if conditions.hardware is None and conditions.others == "irrelevant":
+        by_machine = False  # Of the files of a checkpoint, say.
+    else:
+        yield Compared("hardware", conditions.hardware, here, by_machine)
     topology = deployment.profile.topology
     sizes = {
         "hosts": deployment.hosts,

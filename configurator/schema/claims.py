@@ -281,6 +281,16 @@ class Published:
         return self.claim.sample or self.run.sample
 
     @property
+    def sample_text(self) -> str:
+        """`1 request, 20 steps`, or that it is not stated."""
+        sizes = [
+            f"{number:,} {name}{'' if number == 1 else 's'}"
+            for name, number in (("request", self.sample.requests), ("step", self.sample.steps))
+            if number is not None
+        ]
+        return ", ".join(sizes) or "not stated"
+
+    @property
     def shown(self) -> str:
         """Value and unit: `1,109 tok/s`, `about 1,450 kernels`, `+42.5 %`, `9.6 to 39.9 ms`."""
         claim = self.claim
