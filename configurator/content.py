@@ -1,8 +1,8 @@
 """Where content lies, and how entries are found: built-in and a user's, through one reader.
 
 A content directory has the layout of this repository: `profiles/hardware`, `profiles/models`,
-`profiles/engines`, `profiles/deployments`, `profiles/measurements`, `kernels`, `validators`. A user's directory lies over
-ours: an entry of the same name replaces the built-in one.
+`profiles/engines`, `profiles/deployments`, `profiles/measurements`, `profiles/claims`, `kernels`,
+`validators`. A user's directory lies over ours: an entry of the same name replaces the built-in one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from configurator.schema.claims import Claims, Published, published
 from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
 from configurator.schema.measurement import Measurement
 from configurator.schema.profile import Profile
-from configurator.source import Source, read_source
+from configurator.source import DataPath, Source, read_source
 
 _PACKAGE = Path(__file__).resolve().parent
 # In a wheel the content lies inside the package; one level up would be site-packages, where
@@ -115,15 +115,18 @@ class Library:
             self._claims = self._all_claims()
         return self._claims
 
+    def place(self, kind: str, name: str, path: DataPath) -> Position:
+        """Where `path` of an entry is written, or the nearest above it."""
+        return self._read(self._index(kind)[name]).nearest(path)[1]
+
     def _all_claims(self) -> dict[str, Published]:
         found: dict[str, Published] = {}
         places: dict[str, Position] = {}
         problems: list[Problem] = []
         for name in self.names("claims"):
             entry = self.claims_of(name)
-            source = self._read(self._index("claims")[name])
             for index, claim in enumerate(entry.claims):
-                _, at = source.nearest(("claims", index, "run"))
+                at = self.place("claims", name, ("claims", index, "run"))
                 if claim.run not in entry.runs:
                     remedy = did_you_mean(claim.run, entry.runs)
                     problems.append(Problem("REF001", f"no run is named {claim.run!r}", remedy, at))

@@ -6,13 +6,14 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from configurator.rules import Rule
+from configurator.schema.claims import Published, stated, unstated
 from configurator.schema.content import Kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from configurator.plan.consistency import Checked
     from configurator.probes import Probe
-    from configurator.schema.claims import Published
 
 INPUT_CODES = {
     "SCH001": "The file cannot be read.",
@@ -127,6 +128,44 @@ def kernel_page(kernel: Kernel, claims: Iterable[Published] = ()) -> str:
         ("Published figures", [f"{c.shown}, {c.claim.figure} ({c.id})" for c in claims]),
         ("Sources", kernel.sources),
     ):
+        if items:
+            lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
+    return "\n".join(lines)
+
+
+def claim_page(
+    published: Published, claims: Mapping[str, Published], checked: Sequence[Checked]
+) -> str:
+    """A published figure's page, as `explain` prints it."""
+    claim, run = published.claim, published.run
+    kind = "computed from published figures" if claim.derived else "published figure"
+    by = f", by {run.reproduced_by}" if run.reproduced_by else ""
+    facts = [
+        f"Statistic: {claim.statistic or 'not stated'}",
+        f"Sample: {published.sample_text}",
+        f"Measured by: {run.measured_by}",
+        f"Reproduced: {run.reproduced}{by}",
+        f"Published: {run.source}; {run.date or 'date not stated'}",
+    ]
+    if claim.derived:
+        facts.insert(0, f"Formula: {claim.derived}")
+    if claim.baseline is not None:
+        base = claims[claim.baseline]
+        facts.insert(0, f"Compared with: {base.shown}, {base.claim.figure} ({base.id})")
+    lines = [f"{published.id} ({kind}, {claim.quantity})", ""]
+    lines += [f"{published.shown}: {claim.figure}", f"Run: {run.summary} ({published.entry})"]
+    mine = [c for c in checked if claim.id in (*c.relation.of, *c.relation.against)]
+    for title, items in (
+        ("Conditions", [f"{name}: {text}" for name, text in stated(published.conditions)]),
+        ("Not stated", unstated(published.conditions)),
+        ("Of the figure", facts),
+        ("Caveats", published.caveats),
+        ("Agrees", [f"{c.relation.name}: {c.text}" for c in mine if c.holds]),
+        ("Does not agree", [
+            ": ".join(filter(None, (c.relation.name, c.text, c.relation.note)))
+            for c in mine if not c.holds
+        ]),
+    ):  # fmt: skip
         if items:
             lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
     return "\n".join(lines)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from configurator.content import Library
 
 KINDS = (
-    "deployments", "hardware", "models", "engines", "kernels", "measurements", "rules", "probes",
-    "targets",
+    "deployments", "hardware", "models", "engines", "kernels", "claims", "measurements", "rules",
+    "probes", "targets",
 )  # fmt: skip
 Rows = list[tuple[str, str]]
 
@@ -64,6 +64,8 @@ def rows(kind: str, library: Library) -> Rows:
         from configurator.render import TARGETS
 
         return [(name, "") for name in TARGETS]
+    if kind == "claims":
+        return [(c.id, f"{c.shown}, {c.claim.figure}") for c in library.claims().values()]
     if kind == "deployments":
         return [(name, _deployment(library, name)) for name in library.names("deployment")]
     entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel",

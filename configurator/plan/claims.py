@@ -1,8 +1,9 @@
 """Which published figures hold for a deployment: compared condition by condition, never scaled.
 
 A figure applies when no condition differs; it nearly applies when only the workload, the batch,
-the engine build or the shape of speculation does; and it does not when model, machine, topology or
-mechanisms differ, or when it does not state its model or machine. Acceptance and accuracy rest on
+the engine build or the shape of speculation does, or when it does not state its own workload,
+sampling, batch or mechanisms; and it does not when model, machine, topology or mechanisms differ,
+or when it does not state its model or machine. Acceptance and accuracy rest on
 model and text: for them another machine makes a figure nearly apply, not fail.
 """
 
@@ -17,6 +18,8 @@ from configurator.schema.claims import ANYWHERE, Conditions, Published
 
 Status = Literal["applies", "nearly", "does not"]
 _ORDER: dict[Status, int] = {"applies": 0, "nearly": 1, "does not": 2}
+_NEEDED = ("workload", "concurrency", "batch size", "temperature", "mechanisms")
+"""Conditions without which a published figure cannot be said to apply."""
 _OPEN_FAMILIES = ("cuda-graphs", "kv-cache")
 """Mechanisms that publications do not name although they have them on."""
 
@@ -39,9 +42,14 @@ class Compared:
         return self.there is None or self.here is None
 
     @property
+    def needed(self) -> bool:
+        """A publication that does not state it leaves its figure uncertain."""
+        return self.condition in _NEEDED
+
+    @property
     def text(self) -> str:
         """`tensor: 8 there, 4 here`."""
-        there = "not stated" if self.there is None else f"{self.there} there"
+        there = "not stated there" if self.there is None else f"{self.there} there"
         here = "not said here" if self.here is None else f"{self.here} here"
         return f"{self.condition}: {there}, {here}"
 
@@ -66,14 +74,22 @@ class Match:
         if self.status == "applies":
             return ""
         told = [c for c in self.differs if c.decides] if self.status == "does not" else self.differs
-        unknown = [c for c in self.open if c.decides and c.there is None]
-        return "; ".join(c.text for c in (*told, *unknown))
+        lacks = [
+            c for c in self.open
+            if c.there is None and (c.decides or (self.status == "nearly" and c.needed))
+        ]  # fmt: skip
+        return "; ".join(c.text for c in (*told, *lacks))
 
 
 def match(deployment: Deployment, claims: Iterable[Published]) -> tuple[Match, ...]:
-    """Every claim held against a deployment: first those that apply, the nearest before others."""
-    found = [_match(deployment, claim) for claim in claims]
-    return tuple(sorted(found, key=lambda m: (_ORDER[m.status], m.other_model, len(m.differs))))
+    """Every claim held against a deployment: first those that apply, the nearest before others,
+    published figures before computed ones, else as given."""
+
+    def rank(found: Match) -> tuple[int, bool, bool, int]:
+        computed = found.published.claim.derived is not None
+        return _ORDER[found.status], found.other_model, computed, len(found.differs)
+
+    return tuple(sorted((_match(deployment, claim) for claim in claims), key=rank))
 
 
 def _match(deployment: Deployment, published: Published) -> Match:
@@ -83,7 +99,7 @@ def _match(deployment: Deployment, published: Published) -> Match:
     lacks = [row for row in unknown if row.there is None]
     if any(row.decides for row in (*differs, *lacks)):
         status: Status = "does not"
-    elif differs or any(row.condition in ("workload", "mechanisms") for row in lacks):
+    elif differs or any(row.needed for row in lacks):
         status = "nearly"
     else:
         status = "applies"
@@ -97,7 +113,10 @@ def _rows(deployment: Deployment, published: Published) -> Iterator[Compared]:
     by_machine = published.claim.quantity not in ANYWHERE
     yield _model(deployment, conditions)
     here = deployment.hardware.product or "no GPU"
-    yield Compared("hardware", conditions.hardware, here, by_machine)
+    if conditions.hardware is None and conditions.others == "irrelevant":
+        by_machine = False  # Of the files of a checkpoint, say.
+    else:
+        yield Compared("hardware", conditions.hardware, here, by_machine)
     topology = deployment.profile.topology
     sizes = {
         "hosts": deployment.hosts,
@@ -133,7 +152,8 @@ def _mechanisms(deployment: Deployment, conditions: Conditions) -> Iterator[Comp
     here = set(deployment.mechanisms)
     expected = here | {expectation.mechanism for expectation in deployment.expectations}
     if conditions.mechanisms is None:
-        yield Compared("mechanisms", None, _names(here), decides=False)
+        if conditions.others != "irrelevant":
+            yield Compared("mechanisms", None, _names(here), decides=False)
     else:
         there = set(conditions.mechanisms)
         missing = there - here
@@ -141,7 +161,7 @@ def _mechanisms(deployment: Deployment, conditions: Conditions) -> Iterator[Comp
         weighty = {name for name in more if _changes_a_step(deployment.mechanisms[name])}
         if missing or (weighty and conditions.others == "none"):
             yield Compared("mechanisms", _names(there), _names((here & there) | weighty), True)
-        elif weighty:
+        elif weighty and conditions.others == "not stated":
             yield Compared("mechanisms", None, _names(weighty), decides=False)
         else:
             yield Compared("mechanisms", _names(there), _names(there), True)
@@ -163,9 +183,13 @@ def _names(names: Iterable[str]) -> str:
 def _load(deployment: Deployment, conditions: Conditions) -> Iterator[Compared]:
     wanted, load = conditions.workload, deployment.profile.workload
     at_once = conditions.concurrency or conditions.batch_size
+    if wanted.kind == "component" and at_once is None:
+        return  # A part measured alone: no text, no sampling, no batch.
     said = str(load.concurrency) if "concurrency" in load.model_fields_set else None
     name = "concurrency" if conditions.concurrency or not at_once else "batch size"
     yield Compared(name, None if at_once is None else str(at_once), said, decides=False)
+    if wanted.kind == "component":
+        return
     there = None if wanted.kind == "not stated" else wanted.text or wanted.kind
     here = load.text
     if here and there and here.casefold() == there.casefold():

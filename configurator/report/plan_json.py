@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
+from configurator.plan.claims import Match
+from configurator.report.claims_json import claim_data, match_data
 from configurator.report.json_report import document
 from configurator.report.plan_sheet import Sheet, outcome
 
@@ -24,9 +26,25 @@ def plan_json(sheet: Sheet) -> str:
         "memory": plain(plan.memory),
         "geometry": plain(plan.geometry),
         "step": plain(plan.step),
+        "claims": _claims(sheet.claims),
+        "second_opinion": plain(sheet.opinion),
         "unknown": list(plan.unknown),
         "exit_code": sheet.exit_code,
     })  # fmt: skip
+
+
+def _claims(matches: tuple[Match, ...] | None) -> dict[str, Any] | None:
+    """How many figures apply, and those that do or nearly do; computed ones are left out."""
+    if matches is None:
+        return None
+    told = [match for match in matches if match.published.claim.derived is None]
+    near = [match for match in told if match.status != "does not"]
+    return {
+        "applies": sum(match.status == "applies" for match in told),
+        "nearly": sum(match.status == "nearly" for match in told),
+        "does_not": len(told) - len(near),
+        "figures": [{**claim_data(m.published), **match_data(m)} for m in near],
+    }
 
 
 def plain(value: Any) -> Any:

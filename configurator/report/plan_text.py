@@ -48,7 +48,7 @@ def print_head(sheet: Sheet) -> None:
 
 def _print_outcome(verdict: Outcome) -> None:
     word = verdict.word if verdict.word != "cannot be told" else "cannot be told whether it fits"
-    paragraph(f"{word}: {verdict.sentence}", "", colour=_COLOURS[verdict.word])
+    paragraph(f"{word}: {verdict.sentence}", "", fg=_COLOURS[verdict.word], bold=True)
 
 
 def print_sources(sources: Sources) -> None:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from configurator.schema.base import Name, StrictModel, Text
-from configurator.schema.content import Entry, PositiveInt
+from configurator.schema.content import Entry
+from configurator.schema.shapes import PositiveInt
 
 Number = float | int
 Quantity = Literal[
@@ -96,8 +97,9 @@ class Differing(StrictModel):
     """What was asked of the model."""
     mechanisms: list[Name] | None = None
     """Mechanisms that were on; an empty list: none was; null: not stated."""
-    others: Literal["none", "not stated"] = "none"
-    """Mechanisms beyond these: none of a family that changes a step, or not stated."""
+    others: Literal["none", "not stated", "irrelevant"] = "none"
+    """Mechanisms beyond these: none of a family that changes a step, not stated, or irrelevant
+    to the figure."""
     without: list[Name] = []
     """Mechanisms that were asked for and did not take effect."""
     speculation: ClaimSpeculation = ClaimSpeculation()
@@ -186,6 +188,8 @@ class Claim(StrictModel):
 
 Operand = Name | float | int
 """A claim by its id, or a number."""
+_TAKES = {"gain": 2, "rest": 3, "latency": 3, "equal": 1, "at most": 1}
+"""Operands that the arithmetic takes; of a kind that is left out at least two."""
 
 
 class Relation(StrictModel):
@@ -194,12 +198,12 @@ class Relation(StrictModel):
     product: the operands multiplied. sum: added. quotient: the first over all others. gain: the
     first over the second, where the other side is a gain in per cent. rest: what a gain in per
     cent leaves once speculation is taken out, (1 + gain) / (accepted / cost ratio). latency: first
-    token, tokens and throughput make a request's time. equal: as is.
+    token, tokens and throughput make a request's time. equal: as is. at most: no more than.
     """
 
     name: Text
     """What is compared, in words."""
-    kind: Literal["product", "sum", "quotient", "gain", "rest", "latency", "equal"]
+    kind: Literal["product", "sum", "quotient", "gain", "rest", "latency", "equal", "at most"]
     """The arithmetic."""
     of: Annotated[list[Operand], Field(min_length=1)]
     """Operands of the left side."""
@@ -209,6 +213,16 @@ class Relation(StrictModel):
     """Part of the right side that the left may be off."""
     note: str = ""
     """What the result means."""
+
+    @model_validator(mode="after")
+    def _takes(self) -> Relation:
+        takes, given = _TAKES.get(self.kind), len(self.of)
+        if given != takes if takes else given < 2:
+            raise ValueError(f"{self.kind} takes {takes or 'at least 2'} operands in 'of'")
+        others = {1} if self.kind == "at most" else {1, takes or len(self.against)}
+        if len(self.against) not in others:
+            raise ValueError(f"{self.kind} takes {' or '.join(map(str, others))} in 'against'")
+        return self
 
 
 class Statement(StrictModel):
@@ -266,6 +280,16 @@ class Published:
     def sample(self) -> Sample:
         """How much was measured."""
         return self.claim.sample or self.run.sample
+
+    @property
+    def sample_text(self) -> str:
+        """`1 request, 20 steps`, or that it is not stated."""
+        sizes = [
+            f"{number:,} {name}{'' if number == 1 else 's'}"
+            for name, number in (("request", self.sample.requests), ("step", self.sample.steps))
+            if number is not None
+        ]
+        return ", ".join(sizes) or "not stated"
 
     @property
     def shown(self) -> str:
@@ -348,16 +372,18 @@ def _settings(*parts: StrictModel) -> Iterator[tuple[str, str]]:
 def unstated(conditions: Conditions) -> tuple[str, ...]:
     """Conditions that a plan would need and the publication does not state."""
     load = conditions.workload
+    text = load.kind != "component"
     missing = {
         "model": conditions.model is None,
         "hardware": conditions.hardware is None,
         "hosts": conditions.hosts is None,
         "gpus": conditions.gpus is None,
         "tensor": conditions.tensor is None,
-        "batch size": conditions.batch_size is None and conditions.concurrency is None,
+        "batch size": text and conditions.batch_size is None and conditions.concurrency is None,
         "workload": load.kind == "not stated",
-        "sampling": load.sampling.temperature is None,
-        "mechanisms": conditions.mechanisms is None or conditions.others == "not stated",
+        "sampling": text and load.sampling.temperature is None,
+        "mechanisms": conditions.others != "irrelevant"
+        and (conditions.mechanisms is None or conditions.others == "not stated"),
         "engine": conditions.engine is None,
     }
     return tuple(name for name, is_missing in missing.items() if is_missing)

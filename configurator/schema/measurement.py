@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from configurator.schema.base import ArgName, Name, Scalar, Text
-from configurator.schema.content import Entry, Positive, PositiveInt
+from configurator.schema.content import Entry
+from configurator.schema.shapes import Positive, PositiveInt
 from configurator.schema.profile import Optimization, Topology
 
 Day = Annotated[str, Field(pattern=r"^[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?$")]

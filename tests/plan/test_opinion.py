@@ -63,7 +63,8 @@ def test_it_is_asked_for_plain_decode_and_offline(
     kept = tmp_path / "asked.json"
     body = (
         "question = json.load(open(sys.argv[sys.argv.index('--config') + 1]))\n"
-        f"json.dump([sys.argv[1:], question, os.environ['https_proxy']], open({str(kept)!r}, 'w'))\n"
+        "said = [sys.argv[1:], question, os.environ['https_proxy']]\n"
+        f"json.dump(said, open({str(kept)!r}, 'w'))\n"
         f"print({json.dumps(ANSWER)!r})"
     )
     program(tmp_path, body, monkeypatch)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import plans
 import pytest
 
 from configurator.errors import ConfiguratorError
+from configurator.plan.figures import between
 from configurator.plan.model import Plan, SpeedUp
 from configurator.report.plan_png import png
 from configurator.report.plan_svg import WIDTH, plan_svg
@@ -80,7 +82,7 @@ def test_reads_follow_one_another() -> None:
         for e in picture.iter(f"{NS}rect") if e.get("class") == "pl-blue"
     ]  # fmt: skip
     assert len(bars) == 6
-    for (x, width), (following, _) in zip(bars, bars[1:], strict=False):
+    for (x, width), (following, _) in pairwise(bars):
         assert following == pytest.approx(x + width, abs=0.3)
 
 
@@ -88,7 +90,7 @@ def test_break_even_and_acceptance_are_marked() -> None:
     said = words(drawn(plans.plan()))
     assert "breaks even at 2.05 (1.80 to 2.40) accepted" in said
     assert "at 2.68 accepted: 1.12 to 1.49 x" in said
-    far = plans.step(ratio=plans.between(5.0, 6.0, 7.0, "", "", ""))
+    far = plans.step(ratio=between(5.0, 6.0, 7.0, "", "", ""))
     outside = [text for text in words(drawn(plans.plan(step=far))) if "outside" in text]
     assert outside == ["breaks even at 6 (5 to 7) accepted (outside of the picture)"]
 
@@ -155,6 +157,6 @@ def test_a_png_without_words_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     import types
 
     blank = types.SimpleNamespace(svg_to_bytes=lambda svg_string, zoom: b"the same")
-    monkeypatch.setitem(sys.modules, "resvg_py", blank)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "resvg_py", blank)
     with pytest.raises(ConfiguratorError, match="no font"):
         png("<svg/>")
