@@ -2,7 +2,8 @@
 
 A content directory has the layout of this repository: `profiles/hardware`, `profiles/models`,
 `profiles/engines`, `profiles/deployments`, `profiles/measurements`, `profiles/claims`, `kernels`,
-`validators`. A user's directory lies over ours: an entry of the same name replaces the built-in one.
+`validators`. A user's directory lies over ours: an entry of the same name replaces the built-in
+one.
 """
 
 from __future__ import annotations

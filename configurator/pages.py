@@ -46,6 +46,7 @@ INPUT_CODES = {
     "CAT004": "A file of catalogues that cannot be read.",
     "PLN001": "A value that a plan is asked with and that cannot be.",
     "PLN002": "A PNG that cannot be drawn here.",
+    "PLN003": "A server to compare with that does not answer.",
     "RND001": "A value with a NUL character or half a character, which nothing can pass on.",
     "RND002": "A file in the way that was not made by configurator.",
     "RND003": "A folder that cannot be written.",

@@ -241,7 +241,8 @@ def _evidence(running: str, deployment: Deployment, api_key_env: str | None) -> 
     """Of a directory as it is; of a URL collected now, without any request for text.
 
     Raises:
-        ConfiguratorError: there is no evidence, or the key cannot be read.
+        ConfiguratorError: there is no evidence, the key cannot be read, or PLN003, the server does
+            not answer.
     """
     if "://" not in running:
         from configurator.evidence.read import read_evidence
@@ -250,4 +251,15 @@ def _evidence(running: str, deployment: Deployment, api_key_env: str | None) -> 
     from configurator.commands.collecting import Targets, collect_evidence
 
     targets = Targets.parse((running,), (), (), ())
-    return collect_evidence(targets, deployment, None, True, 0, api_key_env, None)
+    evidence = collect_evidence(targets, deployment, None, True, 0, api_key_env, None)
+    (replica,) = evidence.replicas
+    if replica.server_info is None and replica.server_info_startup is None:
+        from configurator.collector.redaction import redact_text
+        from configurator.errors import ConfiguratorError
+
+        raise ConfiguratorError.single(
+            "PLN003", f"{redact_text(running)} says nothing of itself: "
+            f"{replica.state.reason or replica.state.state}",
+            "give the URL of a server that answers /server_info, or kept evidence",
+        )  # fmt: skip
+    return evidence

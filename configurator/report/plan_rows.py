@@ -19,6 +19,7 @@ from configurator.report.terminal import heading, paragraph
 
 _LEAST_NOTE = 34
 """Characters for the third column, below which it gets lines of its own."""
+_SHORT = 6
 _LONGEST_LABEL = 36
 _LONGEST_VALUE = 32
 
@@ -98,7 +99,11 @@ def print_rows(rows: Sequence[Row]) -> None:
     What does not fit beside the value stands below it. Control characters become spaces.
     """
     labels = min(max((len(_lead(row)) for row in rows), default=0), _LONGEST_LABEL)
-    values = [len(row.value) for row in rows if row.note and len(row.value) <= _LONGEST_VALUE]
+    values = [
+        len(row.value)
+        for row in rows
+        if len(row.note) > _SHORT and len(row.value) <= _LONGEST_VALUE
+    ]
     column = labels + 2 + max(values, default=0) + 2
     for row in rows:
         _print_row(row, labels, column)
@@ -140,9 +145,11 @@ def _print_row(row: Row, labels: int, column: int) -> None:
     wide = width()
     lead = _lead(row)
     head = f"{lead:<{labels}}  " if row.value else lead
-    value = _one_line(row.value)
+    value, note = _one_line(row.value), _one_line(row.note)
+    if len(note) <= _SHORT:
+        # The number of a source alone stands behind its figure.
+        value, note = f"{value} {note}".rstrip(), ""
     lines = _wrapped(value, head, " " * (labels + 2), wide) if value else [head]
-    note = _one_line(row.note)
     beside = wide - column >= _LEAST_NOTE and len(lines) == 1 and len(lines[0]) + 2 <= column
     if note and beside:
         first, *rest = _wrapped(note, " " * column, " " * column, wide)
