@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.plan.geometry import geometry_of
+from configurator.plan.memory import memory_of
 from configurator.plan.model import Geometry, Memory, Plan, Step
 from configurator.plan.step import Asked, step_of
 
@@ -23,7 +24,7 @@ def plan_of(deployment: Deployment, library: Library, asked: Asked | None = None
         ConfiguratorError: PLN001, an acceptance length that the profile's speculation cannot reach.
     """
     geometry = geometry_of(deployment, library)
-    memory: Memory | None = None
+    memory = memory_of(deployment, geometry)
     step = step_of(deployment, geometry, library, geometry_of, asked)
     unknown = tuple(dict.fromkeys(_unknown(deployment, geometry, memory, step)))
     return Plan(deployment.name, geometry, memory, step, unknown)
