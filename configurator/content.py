@@ -9,7 +9,7 @@ one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from configurator.engine.catalogue import load_catalogue
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers, merge, overlay
 from configurator.schema.base import dotted, parse
-from configurator.schema.claims import Claims, Published, published
+from configurator.schema.claims import Claims, Differing, Published, published
 from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
 from configurator.schema.measurement import Measurement
 from configurator.schema.profile import Profile
@@ -110,7 +110,7 @@ class Library:
 
         Raises:
             ConfiguratorError: a figure of a run that its file does not have, a baseline that no
-                file has, or two figures of one id.
+                file has, a mechanism without an entry, or two figures of one id.
         """
         if self._claims is None:
             self._claims = self._all_claims()
@@ -126,8 +126,11 @@ class Library:
         problems: list[Problem] = []
         for name in self.names("claims"):
             entry = self.claims_of(name)
+            for each, run in entry.runs.items():
+                problems += self._unknown_mechanisms(name, ("runs", each), run.conditions)
             for index, claim in enumerate(entry.claims):
                 at = self.place("claims", name, ("claims", index, "run"))
+                problems += self._unknown_mechanisms(name, ("claims", index), claim.conditions)
                 if claim.run not in entry.runs:
                     remedy = did_you_mean(claim.run, entry.runs)
                     problems.append(Problem("REF001", f"no run is named {claim.run!r}", remedy, at))
@@ -144,6 +147,19 @@ class Library:
         if problems:
             raise ConfiguratorError(problems)
         return found
+
+    def _unknown_mechanisms(
+        self, name: str, path: DataPath, conditions: Differing | None
+    ) -> Iterator[Problem]:
+        """A misspelt mechanism would only look like a figure that applies nowhere."""
+        for key in ("mechanisms", "without") if conditions else ():
+            for index, kernel in enumerate(getattr(conditions, key) or ()):
+                if kernel not in self._index("kernel"):
+                    yield Problem(
+                        "REF001", f"no kernel is named {kernel!r}",
+                        did_you_mean(kernel, self._index("kernel")),
+                        self.place("claims", name, (*path, "conditions", key, index)),
+                    )  # fmt: skip
 
     def measurement(self, name: str, at: At = None) -> Measurement:
         """The measured step `name`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from configurator import Deployment, Finding, Published, did_you_mean, match, rule, stated
+from configurator import Deployment, Finding, Published, did_you_mean, match, rule, stated, unstated
 
 
 def _known(deployment: Deployment) -> dict[str, Published]:
@@ -26,6 +26,9 @@ def _told(published: Published, baseline: Published | None) -> str:
     conditions = [f"{name}: {text}" for name, text in stated(published.conditions)]
     if claim.statistic:
         conditions.append(f"statistic: {claim.statistic}")
+    missing = unstated(published.conditions)
+    if missing:
+        conditions.append(f"not stated: {', '.join(missing)}")
     again = {"yes": "reproduced", "no": "not reproduced by others", "contradicted": "contradicted"}
     by = f" by {run.reproduced_by}" if run.reproduced_by else ""
     derived = f"; computed and not published: {claim.derived}" if claim.derived else ""

@@ -45,7 +45,7 @@ def consistency(library: Library) -> tuple[Checked, ...]:
 
     Raises:
         ConfiguratorError: REF001, a relation of a claim that no file has; SCH007, one that cannot
-            be computed, for it divides by zero.
+            be computed, for it divides by zero or leaves the range of numbers.
     """
     claims = library.claims()
     found: list[Checked] = []
@@ -62,8 +62,8 @@ def consistency(library: Library) -> tuple[Checked, ...]:
                 found.append(_checked(name, relation, claims))
             except (ZeroDivisionError, OverflowError):
                 raise ConfiguratorError.single(
-                    "SCH007", f"{relation.name!r} cannot be computed: it divides by zero",
-                    "take figures above 0", at,
+                    "SCH007", f"{relation.name!r} cannot be computed",
+                    "take figures above 0, and none beyond all measure", at,
                 ) from None  # fmt: skip
     return tuple(found)
 
@@ -82,6 +82,8 @@ def _checked(entry: str, relation: Relation, claims: Mapping[str, Published]) ->
         right = _computed(kind, others)
     else:
         right = 1 + others[0] if kind == "gain" else others[0]
+    if not math.isfinite(left) or not math.isfinite(right):
+        raise OverflowError
     off = (left - right) / abs(right) if kind == "at most" else abs(left - right) / abs(right)
     # Figures are decimal fractions: 3 % of 6.6 may come out a hair above 0.198.
     holds = off <= relation.tolerance * (1 + 1e-9)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from configurator.schema.base import Name, StrictModel, Text
 from configurator.schema.content import Entry
@@ -143,7 +143,7 @@ class Run(StrictModel):
     """Whether somebody else got the same."""
     reproduced_by: Text | None = None
     """Who did, or who got something else."""
-    date: Text | None = None
+    date: Annotated[str, StringConstraints(pattern=r"^[0-9]{4}(-[0-9]{2}){0,2}$")] | None = None
     """When it was published, as YYYY-MM-DD or shorter; null: not stated."""
     source: Text
     """Where it is published."""
@@ -151,6 +151,12 @@ class Run(StrictModel):
     """How much was measured."""
     caveat: str = ""
     """What every figure of the run leaves out."""
+
+    @model_validator(mode="after")
+    def _by_whom(self) -> Run:
+        if self.reproduced != "no" and self.reproduced_by is None:
+            raise ValueError("say in 'reproduced_by' who repeated it, and what they got")
+        return self
 
 
 class Claim(StrictModel):
@@ -184,6 +190,12 @@ class Claim(StrictModel):
     """The formula, of a figure that was computed from others and not published."""
     caveat: str = ""
     """What the figure leaves out."""
+
+    @model_validator(mode="after")
+    def _range(self) -> Claim:
+        if self.to is not None and self.to <= self.value:
+            raise ValueError("'to' is the upper end of a range: give more than 'value'")
+        return self
 
 
 Operand = Name | float | int

@@ -43,8 +43,8 @@ def test_the_library_shows_conditions_and_what_is_not_stated(capsys: Capture) ->
         "no date but No batching"
     ) in told
     assert (
-        "1,109 tok/s decode throughput; median of 20 decode steps; against 517 tok/s "
-        "[muse-megakernel-decode-1109]"
+        "1,109 tok/s decode throughput; median of 20 decode steps; against 517 tok/s; Not "
+        "to be scaled to tensor 4 nor doubled for two replicas [muse-megakernel-decode-1109]"
     ) in told
     # What a figure does not share with its run.
     assert (
