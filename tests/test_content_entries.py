@@ -217,7 +217,7 @@ def test_model_facts() -> None:
     assert [(a.kind, a.layers) for a in muse.attention] == [("sliding", 46), ("full", 16)]
     ling = LIBRARY.model("ling-3.0-flash-fp4")
     assert ling.quantization.model_dump() == {
-        "experts": "mxfp4", "dense": "fp8", "lm_head": "bf16", "block": 128,
+        "experts": "mxfp4", "dense": "fp8", "lm_head": "bf16", "block": 128, "expert_layers": None,
     }  # fmt: skip
     assert (ling.context, ling.nextn_layers, ling.parsers.tool_call) == (262144, 1, "ling3")
 

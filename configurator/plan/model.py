@@ -57,6 +57,8 @@ class Cache:
     """Bytes of a request's state, whatever its length; 0 where they keep tokens."""
     window: int | None = None
     """Tokens of a sequence that are kept; None: all."""
+    ring: Figure | None = None
+    """Bytes of the speculative ring beside a state, a slot or a request; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,17 @@ from configurator.schema.base import (
     StrictModel,
     Text,
 )
+from configurator.schema.shapes import (
+    Attention,
+    Latent,
+    LinearState,
+    Moe,
+    Positive,
+    PositiveInt,
+    Quantization,
+)
 
 Arch = Annotated[str, Field(pattern=r"^(sm_[0-9]+|cpu)$")]
-Positive = Annotated[float, Field(gt=0)] | Annotated[int, Field(gt=0)]
-PositiveInt = Annotated[int, Field(gt=0)]
 Rung = Literal["requested", "resolved", "built", "captured", "executed", "effective"]
 
 
@@ -71,7 +78,8 @@ class Hardware(Entry):
     """Memory per GPU in GB (10^9 bytes); on unified memory what host and GPU share; null: not
     said."""
     usable_gib: Positive | None = None
-    """What is left of it in GiB after the system's own share."""
+    """What is left of it in GiB after the system's own share; what the engine can see where that
+    was read from a machine."""
     bandwidth_gb_s: Positive | None = None
     """Memory bandwidth per GPU in GB/s."""
     tflops: dict[Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"], Positive] = {}
@@ -87,43 +95,6 @@ class Hardware(Entry):
     """What one instance over several hosts needs; null: not supported by this entry."""
     args: dict[ArgName, Scalar] = {}
     """Engine arguments that this machine needs whatever the model."""
-
-
-class Attention(StrictModel):
-    """One kind of attention layer."""
-
-    kind: Literal["full", "sliding", "mla", "linear", "mamba"]
-    """Kind of the layers."""
-    layers: PositiveInt
-    """How many layers are of this kind."""
-    window: PositiveInt | None = None
-    """Window of sliding layers in tokens."""
-
-
-class Moe(StrictModel):
-    """Mixture of experts."""
-
-    experts: PositiveInt
-    """Routed experts per layer."""
-    experts_per_token: PositiveInt
-    """Routed experts that one token activates."""
-    shared_experts: Annotated[int, Field(ge=0)] = 0
-    """Experts that every token activates."""
-    intermediate_size: PositiveInt | None = None
-    """Width of one expert."""
-
-
-class Quantization(StrictModel):
-    """What the checkpoint's tensors are stored as."""
-
-    experts: Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"] | None = None
-    """Routed experts."""
-    dense: Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"] = "bf16"
-    """Attention and dense layers."""
-    lm_head: Literal["bf16", "fp8", "fp32"] = "bf16"
-    """The LM head."""
-    block: PositiveInt | None = None
-    """Edge of a quantization block; partitions must be multiples of it."""
 
 
 class DraftFacts(StrictModel):
@@ -173,8 +144,19 @@ class Model(Entry):
     """Key and value heads."""
     head_dim: PositiveInt | None = None
     """Width of a head."""
+    v_head_dim: PositiveInt | None = None
+    """Width of a value head where it is not that of a key head."""
     attention: list[Attention] = []
     """Layers by kind."""
+    latent: Latent | None = None
+    """Shape of layers of kind mla."""
+    linear: LinearState | None = None
+    """Shape of layers of kind linear or mamba."""
+    attention_gate: Literal["none", "heads", "full"] = "none"
+    """Gate on the output of softmax attention: none, one number a head, or as wide as the
+    queries."""
+    intermediate_size: PositiveInt | None = None
+    """Width of the dense MLP."""
     moe: Moe | None = None
     """Mixture of experts; null: dense."""
     quantization: Quantization = Quantization()
@@ -185,6 +167,8 @@ class Model(Entry):
     """Longest sequence without any override, in tokens; null: not said."""
     nextn_layers: Annotated[int, Field(ge=0)] = 0
     """Next-token-prediction layers inside the checkpoint."""
+    towers_b: Positive | None = None
+    """Parameters of vision and audio towers in billions; null: none, or not public."""
     tied_embeddings: bool = False
     """LM head and embedding are one tensor."""
     lm_head_from_target: bool = False
@@ -254,6 +238,9 @@ class Engine(Entry):
     """Abilities by the name that kernel entries ask for them."""
     lm_head_sharing: Sharing = Sharing()
     """How drafts get the LM head."""
+    sliding_pools: list[Text] | None = None
+    """Architectures whose sliding layers have a smaller pool of their own; those of all others
+    keep every token, as full layers do. Null: not known."""
     packages: dict[Text, Text] = {}
     """Packages that come with it, and their versions."""
 
@@ -303,6 +290,15 @@ class Needs(StrictModel):
     """Entry points in the engine's environment, in the group that the engine loads plugins from."""
     with_any: list[Name] = []
     """At least one of these mechanisms must be on too."""
+
+
+class ServedAs(StrictModel):
+    """What a mechanism makes of a part of the model while it serves."""
+
+    lm_head: Literal["fp8"] | None = None
+    """What the LM head is stored as, whatever the checkpoint has."""
+    lm_head_copy: Literal["fp32"] | None = None
+    """What each step copies the LM head to before it multiplies; the stored one stays."""
 
 
 class Coverage(StrictModel):
@@ -409,6 +405,8 @@ class Kernel(Entry):
     """Engine arguments it sets."""
     env: dict[EnvName, Scalar | From] = {}
     """Environment it sets."""
+    changes: ServedAs = ServedAs()
+    """What it makes of parts of the model; what its arguments say is not repeated here."""
     algorithm: Text | None = None
     """Speculative algorithm, as the engine names it."""
     topk: Literal["chain", "tree"] | None = None
