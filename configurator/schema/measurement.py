@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from configurator.schema.base import ArgName, Name, Scalar, Text
-from configurator.schema.content import Entry, Positive, PositiveInt
+from configurator.schema.content import Entry
 from configurator.schema.profile import Optimization, Topology
+from configurator.schema.shapes import Positive, PositiveInt
 
 Day = Annotated[str, Field(pattern=r"^[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?$")]
 """A year, a month or a day: 2026, 2026-08, 2026-08-25."""
