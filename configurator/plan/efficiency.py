@@ -21,6 +21,12 @@ from configurator.schema.content import Hardware
 HABIT = (0.60, 0.70, 0.82)
 """Share of the bandwidth that decode steps usually reach: least, likely, most. No measurement;
 what is taken where there is none, and how far a measured share is trusted for another step."""
+REST_SPREAD = 1.5
+"""How far the seconds a layer beside the bytes are trusted for another step, either way: in stored
+measurements of one model at two batch sizes they differ by up to that."""
+
+_NAMED = 4
+"""Most measurements that a figure names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,8 @@ class Plain:
     layers: int
     bandwidth: float
     """GB/s of one GPU."""
+    tensor: int = 1
+    """GPUs that shared its layers."""
     host: str = ""
     """The host it was measured on; empty: not this one."""
 
@@ -81,7 +89,8 @@ def efficiency_of(hardware: Hardware, model: str, measured: Sequence[Plain]) -> 
     if not nearest:
         return Efficiency(_habit(), _rest_of_others(measured), "")
     names = tuple(each.name for each in nearest)
-    return Efficiency(_share(nearest), _rest(nearest), host, names)
+    tensors = tuple(sorted({each.tensor for each in nearest}))
+    return Efficiency(_share(nearest), _rest(nearest), host, names, tensors)
 
 
 def _habit() -> Figure:
@@ -110,8 +119,11 @@ def _rest(nearest: Sequence[Plain]) -> Figure:
     if not any(rests):
         return exact(0.0, "s", "nothing left beside the bytes", _names(nearest))
     each = ", ".join(f"{rest * 1e6:.0f}" for rest in sorted(rests))
-    formula = f"us a layer beside the bytes: {each}"
-    return between(min(rests), median(rests), max(rests), "s", formula, _names(nearest))
+    formula = (
+        f"us a layer beside the bytes: {each}; for another step {REST_SPREAD} times either way"
+    )
+    low, high = min(rests) / REST_SPREAD, max(rests) * REST_SPREAD
+    return between(low, median(rests), high, "s", formula, _names(nearest))
 
 
 def _rest_of_others(measured: Sequence[Plain]) -> Figure:
@@ -127,4 +139,7 @@ def _rest_of_others(measured: Sequence[Plain]) -> Figure:
 
 
 def _names(measured: Iterable[Plain]) -> str:
-    return ", ".join(each.name for each in measured)
+    names = [each.name for each in measured]
+    if len(names) > _NAMED:
+        return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more measurements"
+    return ", ".join(names)

@@ -144,7 +144,7 @@ def _absorbed(shape: Shape, ranks: Ranks, owner: Owner) -> list[Part]:
     value = layers.v_head_dim or latent.nope_dim
     size = latent.kv_rank * shape.heads * (latent.nope_dim + value) * count
     text = f"{latent.kv_rank} x {shape.heads} x ({latent.nope_dim} + {value}) x {count} layers"
-    absorbed = Count("absorbed projections", size, "bf16", "attention", text, "rows", count)
+    absorbed = Count("absorbed projections", size, "bf16", "attention", text, "never", count)
     return [part_of(absorbed, owner, ranks, shape.source)]
 
 

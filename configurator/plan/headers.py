@@ -49,7 +49,7 @@ class _Class:
 
 
 _CLASSES = {
-    "towers": _Class("towers", "replicated"),
+    "towers": _Class("towers", "replicated", "never"),
     "experts": _Class("routed experts", "expert", "experts"),
     "shared": _Class("shared experts", "tensor"),
     "router": _Class("router", "replicated"),

@@ -11,6 +11,7 @@ from configurator.errors import ConfiguratorError
 from configurator.layers import Layers
 from configurator.plan.efficiency import Plain
 from configurator.plan.model import Geometry
+from configurator.plan.sharing import ranks_of
 from configurator.plan.step_passes import round_of
 from configurator.plan.step_reads import Load, reads_of
 from configurator.resolve import resolve
@@ -62,7 +63,7 @@ def load_of(measurement: Measurement, deployment: Deployment) -> Load:
     return Load(
         measurement.batch,
         measurement.context or CONTEXT,
-        deployment.profile.topology,
+        ranks_of(deployment),
         deployment.model.vocab_size,
         measurement.experts,
     )
@@ -106,6 +107,7 @@ def _plain(measurement: Measurement, library: Library, geometry_of: Geometer) ->
         size=sum(each.size.value for each in reads),
         layers=forward.layers,
         bandwidth=float(bandwidth),
+        tensor=measurement.topology.tensor,
     )
 
 

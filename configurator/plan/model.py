@@ -15,9 +15,9 @@ Owner = Literal["target", "draft"]
 Split = Literal["tensor", "expert", "replicated"]
 """How ranks share a part: by tensor parallel size, whole experts by expert parallel size, or each
 rank has all of it."""
-Reading = Literal["all", "experts", "rows"]
-"""What one forward pass reads of a part: all of it, the experts its tokens choose, or single rows
-(an embedding)."""
+Reading = Literal["all", "experts", "rows", "never"]
+"""What one forward pass of decode reads of a part: all of it, the experts its tokens choose, single
+rows (an embedding), or nothing (towers, which only prompts pass through)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,8 @@ class Efficiency:
     """The host it was measured on; empty: other hosts of this kind."""
     rests_on: tuple[str, ...] = ()
     """The measurements; empty: none of this hardware is known, only habit."""
+    tensors: tuple[int, ...] = ()
+    """Tensor parallel sizes that they were taken at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,8 @@ class Change:
 
     mechanism: str
     without: Figure
-    """Seconds a token without it; a step where the acceptance length is not known."""
+    """Seconds a token without it; a step where the acceptance length is not known, and a plain one
+    where the draft is not."""
     with_it: Figure
 
 

@@ -11,6 +11,7 @@ from configurator.plan.efficiency import Plain, efficiency_of
 from configurator.plan.figures import Figure, between
 from configurator.plan.measured import CONTEXT, Geometer, measured_of, plain_steps
 from configurator.plan.model import Geometry, SpeedUp, Step
+from configurator.plan.sharing import ranks_of
 from configurator.plan.step_changes import changes_of
 from configurator.plan.step_reads import Load
 from configurator.plan.step_remarks import bound_of, remarks_of
@@ -61,6 +62,12 @@ def step_of(
     efficiency = efficiency_of(deployment.hardware, deployment.model.name, known)
     machine = Machine(deployment.hardware, float(bandwidth), efficiency)
     timed = timed_round(deployment, geometry, load, machine, asked.accepted)
+    changes = changes_of(
+        deployment,
+        library,
+        lambda other: _again(other, library, geometry_of, load, machine, asked.accepted),
+        timed,
+    )
     return Step(
         batch=load.batch,
         context=load.context,
@@ -74,14 +81,9 @@ def step_of(
         ratio=timed.ratio,
         verify_ratio=timed.verify_ratio,
         curve=curve_of(timed.ratio, timed.round.width),
-        changes=changes_of(
-            deployment,
-            library,
-            lambda other: _again(other, library, geometry_of, load, machine, asked.accepted),
-            timed,
-        ),
+        changes=changes,
         bound=bound_of(timed, machine),
-        remarks=remarks_of(deployment, geometry, load, machine, timed, published),
+        remarks=remarks_of(deployment, geometry, load, machine, timed, published, changes),
     )  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def load_of_profile(deployment: Deployment, asked: Asked) -> Load:
     if context is None:
         context = min(CONTEXT, most) if most else CONTEXT
     return Load(
-        asked.batch or workload.concurrency, context, deployment.profile.topology,
+        asked.batch or workload.concurrency, context, ranks_of(deployment),
         deployment.model.vocab_size, asked.experts,
     )  # fmt: skip
 

@@ -38,15 +38,14 @@ def changes_of(
                 found.append(Change(name, timed.plain.time, timed.per_token))
             continue
         other = timed_of(without(deployment, name, library))
-        before, now = _seconds(other), _seconds(timed)
-        if before is not None and now is not None and not _same(before, now):
-            found.append(Change(name, before, now))
+        if other is not None and not _same(_seconds(other), _seconds(timed)):
+            found.append(Change(name, _seconds(other), _seconds(timed)))
     return tuple(found)
 
 
-def _seconds(timed: Timed | None) -> Figure | None:
-    """A token where acceptance is known, else a step."""
-    return None if timed is None else timed.per_token or timed.step
+def _seconds(timed: Timed) -> Figure:
+    """A token where acceptance is known, else a step, of an unknown draft a plain one."""
+    return timed.per_token or timed.step or timed.plain.time
 
 
 def _same(one: Figure, other: Figure) -> bool:

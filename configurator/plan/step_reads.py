@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from configurator.plan.figures import Figure, between
-from configurator.plan.model import Cache, Geometry, Part, ReadOf
+from configurator.plan.model import Cache, Geometry, Owner, Part, ReadOf
+from configurator.plan.sharing import Ranks
 from configurator.plan.step_passes import Forward
-from configurator.schema.profile import Topology
 
 LM_HEAD = "LM head"
 """The name of the part that turns hidden states into logits."""
+EMBEDDING = "embedding"
+"""The name of the part that turns tokens into hidden states."""
+_LEAST = 1e-4
+"""Share of a pass below which a class is not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,7 @@ class Load:
     """Sequences of one replica."""
     context: int
     """Tokens of each in the cache."""
-    topology: Topology
+    ranks: Ranks
     vocabulary: int | None
     """Rows of the embedding; None: not known, and its few rows are not counted."""
     experts: float | None = None
@@ -31,7 +35,7 @@ class Load:
     @property
     def sequences(self) -> int:
         """Sequences whose caches one GPU reads: data parallel attention divides them."""
-        return math.ceil(self.batch / self.topology.data)
+        return math.ceil(self.batch / self.ranks.data)
 
 
 def distinct_experts(experts: int, chosen: int, tokens: float) -> float:
@@ -50,21 +54,33 @@ def reads_of(geometry: Geometry, forward: Forward, load: Load) -> tuple[ReadOf, 
 
     A draft without an LM head of its own reads the target's, in every pass.
     """
-    parts = [part for part in geometry.parts if part.owner == forward.owner]
-    if forward.owner == "draft" and not any(part.name == LM_HEAD for part in parts):
-        parts += [p for p in geometry.parts if p.owner == "target" and p.name == LM_HEAD]
-    reads = [_part(part, forward, load) for part in parts]
+    reads = [_part(part, forward, load) for part in _parts(geometry, forward.owner)]
     reads += [_cache(c, forward, load) for c in geometry.caches if c.owner == forward.owner]
-    return tuple(sorted((r for r in reads if r.size.high > 0), key=lambda r: -r.size.value))
+    least = _LEAST * sum(read.size.value for read in reads)
+    return tuple(sorted((r for r in reads if r.size.high > least), key=lambda r: -r.size.value))
+
+
+def _parts(geometry: Geometry, owner: Owner) -> list[Part]:
+    """What a pass of `owner` reads of; logits are computed from a tied embedding if need be."""
+    parts = [p for p in geometry.parts if p.owner == owner and p.reads != "never"]
+    parts = [part for part in parts if part.name != LM_HEAD or part.size.value > 0]
+    if any(part.name == LM_HEAD for part in parts):
+        return parts
+    target = {part.name: part for part in geometry.parts if part.owner == "target"}
+    head, embedding = target.get(LM_HEAD), target.get(EMBEDDING)
+    if head is not None and head.size.value > 0:
+        return [*parts, head]
+    if embedding is not None:
+        return [*parts, replace(embedding, name=LM_HEAD, reads="all")]
+    return parts
 
 
 def operations_of(geometry: Geometry, forward: Forward, load: Load) -> dict[str, float]:
     """Operations of one run of `forward` on one GPU by dtype of the weights: two a parameter
     and token."""
-    parts = [part for part in geometry.parts if part.owner == forward.owner]
     tokens = load.batch * forward.tokens
     found: dict[str, float] = {}
-    for part in parts:
+    for part in _parts(geometry, forward.owner):
         if part.reads == "rows":
             continue
         used = part.chosen / part.experts if part.reads == "experts" and part.experts else 1.0
@@ -88,7 +104,7 @@ def _part(part: Part, forward: Forward, load: Load) -> ReadOf:
 
 
 def _experts(part: Part, tokens: int, load: Load) -> ReadOf:
-    ranks, groups = part.pieces, load.topology.expert
+    ranks, groups = part.pieces, load.ranks.expert
     uniform = distinct_experts(part.experts, part.chosen, tokens)
     count = uniform if load.experts is None else min(uniform, load.experts)
     how = "uniform routing" if load.experts is None else f"{load.experts:g} measured"
@@ -118,11 +134,13 @@ def _cache(cache: Cache, forward: Forward, load: Load) -> ReadOf:
 def _state(cache: Cache, forward: Forward, sequences: int) -> ReadOf:
     """A state is read and written by every pass.
 
-    A verify pass keeps one for each of its tokens until it is known which are accepted, unless
-    the engine replays their inputs: from one writing to one a token and one of the accepted.
+    A verify pass keeps one for each of its tokens until it is known which are accepted: from one
+    writing to one a token and one of the accepted. With a replay ring it keeps their inputs.
     """
     one, width = cache.per_request, forward.tokens
     least, likely, most = (2, 2, 2) if width == 1 else (2, 1 + width, 3 + width)
+    if cache.ring is not None:
+        least, likely, most = (2, 2, 3)
     each = f"{sequences} x {_gb(one.value)}"
     return ReadOf(
         f"{cache.kind} state",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from configurator.deployment import Deployment
-from configurator.plan.model import Geometry
+from configurator.plan.model import Change, Geometry
 from configurator.plan.step_reads import Load, operations_of, reads_of
 from configurator.plan.step_round import Timed
 from configurator.plan.step_time import INTENSE, Machine, shown, size_of
@@ -43,12 +43,14 @@ def remarks_of(
     machine: Machine,
     timed: Timed,
     published: Sequence[Measurement],
+    changes: Sequence[Change],
 ) -> tuple[str, ...]:
     """Facts with their values, the most surprising first."""
     return (
         *_speculation(deployment, geometry, timed),
         *_published(published, timed),
-        *_efficiency(machine),
+        *_efficiency(deployment, machine),
+        *_unchanged(deployment, changes),
         *_bytes(deployment, geometry, load, timed),
         *_operations(geometry, load, machine, timed),
     )
@@ -60,8 +62,11 @@ def _speculation(deployment: Deployment, geometry: Geometry, timed: Timed) -> It
         return
     if timed.round.unknown:
         yield timed.round.unknown
-    elif timed.ratio is None:
-        yield f"what the draft of {mechanism.name} reads is not known, so neither is its step"
+    elif timed.ratio is None and timed.verify_ratio is not None:
+        yield (
+            f"what the draft of {mechanism.name} reads is not known, so neither is its step; "
+            f"verify over plain is {timed.verify_ratio.value:.2f}, and it pays only above that"
+        )
     if timed.ratio is None or timed.verify_ratio is None:
         return
     said = mechanism.wish.acceptance.verify_cost_ratio if mechanism.wish.acceptance else None
@@ -88,6 +93,8 @@ def _published(published: Sequence[Measurement], timed: Timed) -> Iterator[str]:
     if step is None:
         return
     for each in published:
+        if each.accepted is None and timed.ratio is not None:
+            continue
         length = each.accepted or 1.0
         low, high = step.low / length, step.high / length
         token = each.per_token
@@ -112,8 +119,31 @@ def _why(is_faster: bool) -> str:
     )
 
 
-def _efficiency(machine: Machine) -> Iterator[str]:
+def _unchanged(deployment: Deployment, changes: Sequence[Change]) -> Iterator[str]:
+    """Mechanisms whose gain no count of bytes can tell."""
+    counted = {change.mechanism for change in changes}
+    names = [
+        name
+        for name, mechanism in deployment.mechanisms.items()
+        if name not in counted
+        and mechanism is not deployment.speculation
+        and (mechanism.kernel.args or mechanism.kernel.env)
+    ]
+    if names:
+        yield (
+            f"changes no byte that is read: {', '.join(names)}; what kernels, launches and graphs "
+            "gain is not planned, see the published figures"
+        )
+
+
+def _efficiency(deployment: Deployment, machine: Machine) -> Iterator[str]:
     found = machine.efficiency
+    ranks = deployment.profile.topology.tensor
+    if found.rests_on and ranks > max(found.tensors, default=1):
+        yield (
+            f"measured at tensor {max(found.tensors)} at most: what {ranks} GPUs wait for each "
+            "other is not in it"
+        )
     if not found.rests_on:
         yield (
             f"no plain step is measured on {machine.hardware.name}: share of the bandwidth by "

@@ -45,10 +45,13 @@ def timed_round(
     if deployment.speculation is None:
         one = exact(1.0, "tokens", "no speculation", "the profile")
         return Timed(found, plain, (plain,), plain.time, one, plain.time, None, None)
-    if found.verify is None or (deployment.speculation.separate_draft and geometry.draft is None):
+    if found.verify is None:
         return Timed(found, plain, (plain,), None, None, None, None, None)
-    drafts = [pass_of(geometry, each, load, machine) for each in found.drafts]
     verify = pass_of(geometry, found.verify, load, machine)
+    if geometry.draft is None:
+        over = _ratio(verify.time, plain.time)
+        return Timed(found, plain, (plain, verify), None, None, None, None, over)
+    drafts = [pass_of(geometry, each, load, machine) for each in found.drafts]
     whole = added([_times(each) for each in drafts] + [verify.time], "s", verify.time.source)
     length = _accepted(accepted, found.width)
     return Timed(

@@ -91,7 +91,14 @@ def counted(shape: Shape) -> tuple[list[Count], list[str]]:
         counts += _embeddings(shape, shape.hidden, shape.vocabulary)
     if shape.towers:
         counts.append(
-            Count("towers", int(shape.towers), "bf16", "replicated", f"{shape.towers / 1e9:g}B")
+            Count(
+                "towers",
+                int(shape.towers),
+                "bf16",
+                "replicated",
+                f"{shape.towers / 1e9:g}B",
+                "never",
+            )
         )
     return counts, missing
 
