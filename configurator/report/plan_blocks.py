@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from configurator.plan.figures import Figure, exact
-from configurator.plan.model import Cache, Geometry, Memory, Part
+from configurator.plan.model import Cache, Geometry, Memory, Part, Share
 from configurator.report.plan_blocks_claims import claim_blocks, opinion_block
 from configurator.report.plan_blocks_step import step_blocks
 from configurator.report.plan_rows import Block, Row, Sources, figure_row, stands_on
@@ -23,7 +23,7 @@ def blocks_of(sheet: Sheet, sources: Sources, *, verbose: bool) -> Iterator[Bloc
     """
     plan = sheet.plan
     if plan.memory is not None:
-        yield _memory(plan.memory, sources)
+        yield _memory(plan.memory, sources, verbose=verbose)
     if plan.geometry.parts:
         yield _weights(plan.geometry, sources, verbose=verbose)
     if plan.geometry.caches:
@@ -40,11 +40,11 @@ def blocks_of(sheet: Sheet, sources: Sources, *, verbose: bool) -> Iterator[Bloc
         yield Block("not known", lines=missing)
 
 
-def _memory(memory: Memory, sources: Sources) -> Block:
+def _memory(memory: Memory, sources: Sources, *, verbose: bool) -> Block:
     rows = [figure_row("the engine sees", memory.total, sources)]
     rows += [
         Row(share.name, f"{said(share.size)}{_percent(share.size, memory.total)}",
-            stands_on(share.size, sources), 1)
+            _share_note(share, sources, verbose=verbose), 1)
         for share in memory.shares
     ]  # fmt: skip
     needed = sum(share.size.value for share in taken(memory))
@@ -60,6 +60,13 @@ def _memory(memory: Memory, sources: Sources) -> Block:
     return Block(f"memory of one GPU ({SIZES})", tuple(rows))
 
 
+def _share_note(share: Share, sources: Sources, *, verbose: bool) -> str:
+    """What a share stands on; the sum of weights is the next table."""
+    if verbose or share.kind not in ("weights", "draft"):
+        return stands_on(share.size, sources)
+    return f"the sum of its parts{sources.mark(share.size.source)}"
+
+
 def _fraction(memory: Memory, sources: Sources) -> Row:
     asked = memory.asked_fraction
     said_of = "the engine chooses" if asked is None else f"{asked:g} is asked for"
@@ -73,7 +80,10 @@ def _fraction(memory: Memory, sources: Sources) -> Row:
 
 
 def _percent(part: Figure, whole: Figure) -> str:
-    return f", {100 * part.value / whole.value:.0f} %" if whole.value > 0 else ""
+    if whole.value <= 0 or part.value <= 0:
+        return ""
+    percent = 100 * part.value / whole.value
+    return f", {percent:.0f} %" if percent >= 0.5 else ", <1 %"
 
 
 def _weights(geometry: Geometry, sources: Sources, *, verbose: bool) -> Block:

@@ -15,6 +15,7 @@ _MOST = 8
 """Figures of one kind that a plan shows; `configurator claims` shows all."""
 _FIRST = ("step time", "TPOT", "decode throughput", "output speed", "acceptance length", "ratio",
           "part of a step", "launches", "memory")  # fmt: skip
+_OF_A_STEP = _FIRST[:5]
 
 
 def claim_blocks(matches: tuple[Match, ...], argument: str, sources: Sources) -> Iterator[Block]:
@@ -32,8 +33,8 @@ def claim_blocks(matches: tuple[Match, ...], argument: str, sources: Sources) ->
     )
     yield from _some("applies", apply, sources, _if_also)
     yield from _some("nearly applies", nearly, sources, _differs)
-    if not apply:
-        # Whoever knows a figure of this model wants to know why it is not theirs.
+    if all(match.published.claim.quantity not in _OF_A_STEP for match in apply):
+        # Whoever knows the figures of a step of this model wants to know why they are not theirs.
         own = [match for match in told if match.status == "does not" and not match.other_model]
         yield from _some("does not apply", own, sources, _differs)
 

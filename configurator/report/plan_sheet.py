@@ -9,7 +9,7 @@ from configurator.deployment import Deployment
 from configurator.plan.claims import Match
 from configurator.plan.model import Memory, Pass, Plan, Share, SpeedUp, Step
 from configurator.plan.opinion import Opinion
-from configurator.report.plan_values import amount, said
+from configurator.report.plan_values import amount, said, span
 
 Word = Literal["fits", "does not fit", "cannot be told"]
 
@@ -120,7 +120,14 @@ def _room(memory: Memory) -> str:
 
 
 def _lack(memory: Memory) -> str:
-    if memory.remarks:
-        return memory.remarks[0]
+    """Where it ends and by how much, and what would do."""
     needed = sum(share.size.value for share in taken(memory))
-    return f"{amount(needed, 'B')} are needed of {said(memory.total)} a GPU"
+    fact = memory.breaks_first or (
+        f"{amount(needed, 'B')} are needed of {said(memory.total)} a GPU"
+    )
+    if memory.fraction is not None:
+        return f"{fact}; --mem-fraction-static {span(memory.fraction)} would do"
+    return (
+        f"{fact}; no --mem-fraction-static would do: divide the weights over more GPUs "
+        "(topology.tensor), or take less context or a smaller chunk of prefill"
+    )

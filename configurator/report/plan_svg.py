@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from configurator.plan.model import Memory, Plan, Share
 from configurator.report.plan_sheet import outcome
 from configurator.report.plan_svg_step import draw_speed_up, draw_step
-from configurator.report.plan_values import said, span
+from configurator.report.plan_values import amount, said, span
 from configurator.report.svg import Canvas, wide
 
 WIDTH = 760.0
@@ -117,7 +117,9 @@ def _draw_limits(canvas: Canvas, memory: Memory, scale: _Scale, top: float) -> N
         return
     if memory.asked_fraction is None:
         return
-    x = scale.at(memory.asked_fraction * memory.total.value)
+    # The engine takes its share of what is free before it loads.
+    others = sum(share.size.value for share in memory.shares if share.kind == "reserve")
+    x = scale.at(memory.asked_fraction * (memory.total.value - others))
     canvas.line(x, top - 6, x, top + _BAR + 8, "pl-dash")
     text = f"--mem-fraction-static {memory.asked_fraction:g}"
     middle = min(max(x, LEFT + wide(text) / 2), WIDTH - LEFT - wide(text) / 2)
@@ -133,6 +135,8 @@ def _draw_legend(canvas: Canvas, memory: Memory, y: float) -> float:
         row = y + _ROW * (index % half)
         canvas.rect(x, row - 12, 20, 15, f"{_COLOURS[share.kind]} pl-edge")
         canvas.text(x + 10, row, str(index + 1), _key(share), "middle")
-        value = said(share.size)
-        canvas.text(x + 28, row, f"{share.name}  {value}", room=room)
+        text = f"{share.name}  {said(share.size)}"
+        if wide(text) > room:
+            text = f"{share.name}  {amount(share.size.value, 'B')}"
+        canvas.text(x + 28, row, text, room=room)
     return y + _ROW * (half - 1) + 4

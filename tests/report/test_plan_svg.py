@@ -63,7 +63,9 @@ def test_shares_are_as_wide_as_they_are_large() -> None:
 def test_the_asked_fraction_stands_where_it_ends() -> None:
     assert "--mem-fraction-static 0.68" in words(drawn(plans.plan()))
     line = next(e for e in drawn(plans.plan()).iter(f"{NS}line") if e.get("class") == "pl-dash")
-    assert float(line.get("x1", "")) == pytest.approx(24 + 0.68 * (WIDTH - 48), abs=0.1)
+    assert float(line.get("x1", "")) == pytest.approx(
+        24 + 0.68 * (129.9 - 12) / 129.9 * (WIDTH - 48), abs=0.1
+    )
 
 
 def test_more_than_there_is_goes_beyond_the_mark() -> None:

@@ -43,7 +43,8 @@ def test_every_figure_of_memory_has_its_formula_and_source(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = printed(capsys, plans.plan(), monkeypatch)
-    assert row(lines, "weights") == "weights 67.3 GB, 52 % 63.2 + 2.52 + 1.58 GB [2]"
+    assert row(lines, "weights") == "weights 67.3 GB, 52 % the sum of its parts [2]"
+    assert row(lines, "KV cache") == "KV cache 15.2 GB, 12 % 0.68 x 129.9 GB - 69.0 GB - 4.1 GB [2]"
     assert row(lines, "CUDA graphs").startswith("CUDA graphs 1.20 GB (0.72 to 1.68), 1 %")
     assert row(lines, "--mem-fraction-static").startswith(
         "--mem-fraction-static 0.57 to 0.80 works; 0.68 is asked for"
@@ -59,20 +60,31 @@ def test_what_does_not_fit_says_by_how_much_and_what_would(
     tight = plans.memory(
         fits=False, fraction=None, tokens=None, requests=None, context=None,
         shares=(*shares, dataclasses.replace(shares[0])),
-        remarks=("weights twice: 0.40 leaves 52.0 GB, give 0.57", "a second fact"),
+        breaks_first="the start: weights twice", remarks=("a fact",),
     )  # fmt: skip
     lines = printed(
         capsys, plans.plan(memory=tight), monkeypatch, refused=("MEM101",), status="unverified"
     )
-    assert lines[1] == "does not fit: weights twice: 0.40 leaves 52.0 GB, give 0.57"
-    assert lines[2] == "  - a second fact"
-    assert lines[3] == (
+    assert lines[1].startswith("does not fit: the start: weights twice; no --mem-fraction-static")
+    assert lines[3] == "  - a fact"
+    assert lines[4] == (
         "  - validation refuses it (MEM101): configurator validate ling-3.0-flash-spark"
     )
     assert lines[0].endswith("[unverified: nobody has yet run this composition as a whole]")
     assert row(lines, "too much").startswith("too much 56.4 GB")
     assert row(lines, "--mem-fraction-static").endswith("none works; 0.68 is asked for")
     assert row(lines, "token capacity") == "token capacity not known"
+
+
+def test_a_fraction_that_would_do_is_named(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tight = plans.memory(fits=False, breaks_first="the start: nothing is left for the cache")
+    lines = printed(capsys, plans.plan(memory=tight), monkeypatch)
+    assert lines[1] == (
+        "does not fit: the start: nothing is left for the cache; --mem-fraction-static 0.57 to 0.80 "
+        "would do"
+    )
 
 
 def test_nothing_unknown_is_a_number(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
