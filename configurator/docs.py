@@ -26,6 +26,7 @@ def reference(library: Library, validators: Validators) -> dict[str, str]:
         "profile.md": _profile(),
         "content.md": _content(library),
         "cli.md": _cli(),
+        "predictions.md": _predictions(library),
     }
 
 
@@ -96,6 +97,16 @@ def _content(library: Library) -> str:
         parts += ["", f"## {kind.capitalize()}", ""]
         parts += [f"- `{name}`: {summary}" for name, summary in rows(kind, library)]
     return "\n".join(parts) + "\n"
+
+
+def _predictions(library: Library) -> str:
+    from configurator.plan.geometry import geometry_of
+    from configurator.plan.prediction_errors import held_out
+    from configurator.report.predictions import as_page
+
+    held = held_out(library, geometry_of)
+    unseen = held_out(library, geometry_of, whole_model=True)
+    return "\n".join(["# Predictions", _MARK, "", *as_page(held, unseen)]) + "\n"
 
 
 def _cli() -> str:

@@ -13,7 +13,7 @@ from configurator.resolve import resolve
 from configurator.schema.content import Entry, From, Kernel
 
 LIBRARY = Library()
-ENTRY_KINDS = ("hardware", "model", "engine", "kernel")
+ENTRY_KINDS = ("hardware", "model", "engine", "kernel", "measurement")
 
 HARDWARE = [
     "b200", "cpu", "dgx-spark", "dgx-station-gb300", "gb300-nvl72", "h200", "hgx-b300",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from configurator.deployment import Deployment
     from configurator.evidence.model import Evidence
     from configurator.plan.diff import Diff
+    from configurator.plan.efficiency import Plain
     from configurator.plan.model import Plan
     from configurator.plan.step import Asked
     from configurator.report.plan_sheet import Sheet
@@ -58,6 +60,11 @@ if TYPE_CHECKING:
     help="Measured distinct routed experts a layer in one pass. Default: uniform routing.",
 )
 @click.option(
+    "--host",
+    metavar="NAME",
+    help="Calibrate with the plain steps that `configurator predictions --add` kept of this host.",
+)
+@click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
@@ -90,6 +97,7 @@ def command(
     context: int | None,
     accepted: float | None,
     experts: float | None,
+    host: str | None,
     plot: Path | None,
     html: Path | None,
     second_opinion: bool,
@@ -115,13 +123,14 @@ def command(
     gc.set_threshold(100_000)
     library = open_library(content)
     asked = Asked(batch, context, experts, accepted)
+    own = _own_steps(host) if host is not None else ()
     deployment, refused = _judged(profile, library)
-    plan = _planned(deployment, library, asked)
-    if other is not None:
-        return _differences(deployment, plan, _deployment(other, library), library, asked, output)
     if running is not None:
-        evidence = _evidence(running, deployment, api_key_env)
-        return _held(deployment, plan, evidence, running, output)
+        return _held(deployment, library, asked, own, running, api_key_env, output)
+    plan = _planned(deployment, library, asked, own)
+    if other is not None:
+        second = _deployment(other, library)
+        return _differences(deployment, plan, second, _planned(second, library, asked, own), output)
     sheet = _sheet(profile, deployment, plan, refused, library, second_opinion)
     if plot is not None:
         _draw(sheet, plot)
@@ -157,10 +166,35 @@ def _deployment(profile: str, library: Library) -> Deployment:
     return resolve(*library.profile(profile), library)
 
 
-def _planned(deployment: Deployment, library: Library, asked: Asked) -> Plan:
+def _own_steps(host: str) -> tuple[Plain, ...]:
+    """Plain steps of a host, from the store.
+
+    Raises:
+        ConfiguratorError: PLN004, the store cannot be read; PLN007, it has none of this host.
+    """
+    from configurator.plan.prediction_store import default_store, read_store
+    from configurator.plan.predictions import own_steps
+
+    records = read_store(default_store()).records
+    found = own_steps(records, host)
+    if not found:
+        from configurator.errors import ConfiguratorError, did_you_mean
+
+        raise ConfiguratorError.single(
+            "PLN007", f"no plain step of host {host!r} is kept",
+            did_you_mean(host, sorted({record.host for record in records}))
+            if records
+            else "record one: configurator predictions --add PROFILE EVIDENCE_DIR --host NAME",
+        )  # fmt: skip
+    return found
+
+
+def _planned(
+    deployment: Deployment, library: Library, asked: Asked, own: tuple[Plain, ...]
+) -> Plan:  # fmt: skip
     from configurator.plan.planning import plan_of
 
-    return plan_of(deployment, library, asked)
+    return plan_of(deployment, library, asked, own)
 
 
 def _sheet(
@@ -204,23 +238,36 @@ def _draw(sheet: Sheet, target: Path) -> None:
 
 
 def _differences(
-    deployment: Deployment, plan: Plan, other: Deployment, library: Library, asked: Asked,
-    output: str,
-) -> int:  # fmt: skip
+    deployment: Deployment, plan: Plan, other: Deployment, second: Plan, output: str
+) -> int:
     from configurator.plan.diff import Planned, diff
 
-    second = Planned(other, _planned(other, library, asked))
-    found = diff(Planned(deployment, plan), second)
-    code = max(_exit_code(plan), _exit_code(second.plan))
-    return _show(found, code, output)
+    found = diff(Planned(deployment, plan), Planned(other, second))
+    return _show(found, max(_exit_code(plan), _exit_code(second)), output)
 
 
-def _held(deployment: Deployment, plan: Plan, evidence: Evidence, running: str, output: str) -> int:
+def _held(
+    deployment: Deployment, library: Library, asked: Asked, own: tuple[Plain, ...], running: str,
+    api_key_env: str | None, output: str,
+) -> int:  # fmt: skip
+    """Against a server: planned for the batch, context and acceptance that it was seen at."""
+    from configurator.errors import ConfiguratorError
     from configurator.plan.diff import Planned
-    from configurator.plan.running import held_against
+    from configurator.plan.observed import observe
+    from configurator.plan.running import held_against, seen_at
 
-    found = held_against(Planned(deployment, plan), evidence, running)
-    return _show(found, _exit_code(plan), output)
+    evidence = _evidence(running, deployment, api_key_env)
+    at = seen_at(asked, observe(evidence))
+    try:
+        plan = _planned(deployment, library, at, own)
+    except ConfiguratorError:
+        if at.accepted == asked.accepted:
+            raise
+        # A server of another width may accept what this profile never can.
+        plan = _planned(deployment, library, replace(at, accepted=None), own)
+    return _show(
+        held_against(Planned(deployment, plan), evidence, running), _exit_code(plan), output
+    )
 
 
 def _exit_code(plan: Plan) -> int:
@@ -241,7 +288,7 @@ def _evidence(running: str, deployment: Deployment, api_key_env: str | None) -> 
     """Of a directory as it is; of a URL collected now, without any request for text.
 
     Raises:
-        ConfiguratorError: there is no evidence, the key cannot be read, or PLN003, the server does
+        ConfiguratorError: there is no evidence, the key cannot be read, or PLN006, the server does
             not answer.
     """
     if "://" not in running:
@@ -258,7 +305,7 @@ def _evidence(running: str, deployment: Deployment, api_key_env: str | None) -> 
         from configurator.errors import ConfiguratorError
 
         raise ConfiguratorError.single(
-            "PLN003", f"{redact_text(running)} says nothing of itself: "
+            "PLN006", f"{redact_text(running)} says nothing of itself: "
             f"{replica.state.reason or replica.state.state}",
             "give the URL of a server that answers /server_info, or kept evidence",
         )  # fmt: skip

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from configurator.content import Library
 from configurator.deployment import Deployment
+from configurator.plan.efficiency import Plain
 from configurator.plan.geometry import geometry_of
 from configurator.plan.memory import memory_of
 from configurator.plan.model import Geometry, Memory, Plan, Step
 from configurator.plan.step import Asked, step_of
 
 
-def plan_of(deployment: Deployment, library: Library, asked: Asked | None = None) -> Plan:
+def plan_of(
+    deployment: Deployment,
+    library: Library,
+    asked: Asked | None = None,
+    own: Sequence[Plain] = (),
+) -> Plan:
     """Memory and decode step of a deployment, from content and files of this machine alone.
 
     Args:
         deployment: what is planned.
         library: content: entries of drafts, measured steps.
         asked: batch, context, experts and acceptance instead of the profile's.
+        own: plain steps that were measured on this host, which count before all others.
 
     Raises:
         ConfiguratorError: PLN001, an acceptance length that the profile's speculation cannot reach.
     """
     geometry = geometry_of(deployment, library)
     memory = memory_of(deployment, geometry)
-    step = step_of(deployment, geometry, library, geometry_of, asked)
+    step = step_of(deployment, geometry, library, geometry_of, asked, own)
     unknown = tuple(dict.fromkeys(_unknown(deployment, geometry, memory, step)))
     return Plan(deployment.name, geometry, memory, step, unknown)
 

@@ -21,6 +21,8 @@ from configurator.plan.diff import (
     variables,
 )
 from configurator.plan.figures import Figure, between, exact
+from configurator.plan.observed import Observed, observe
+from configurator.plan.step import Asked
 
 _GIB = 2.0**30
 _OF_THE_ENGINE = ("SGLANG_", "SGL_")
@@ -42,7 +44,7 @@ def held_against(planned: Planned, evidence: Evidence, name: str) -> Diff:
         *_environment(planned, replica),
         # What was given otherwise and taken as given is told above.
         *(made for made in _resolved(planned, replica) if (made.name, made.second) not in told),
-        *_measured(planned, replica),
+        *_measured(planned, replica, observe(evidence)),
     )
     others = [str(r.index) for r in evidence.replicas if r is not replica]
     notes = (
@@ -166,16 +168,40 @@ def _resolved_text(name: str, value: Any) -> str | None:
     return safe(name, " ".join(map(str, words)))
 
 
-def _measured(planned: Planned, replica: Replica) -> Iterator[Difference]:
+def seen_at(asked: Asked, seen: Observed) -> Asked:
+    """What was asked, and where nothing was, what the run was seen at."""
+    return Asked(
+        asked.batch or seen.batch,
+        asked.context or seen.context,
+        asked.experts,
+        asked.accepted or seen.accepted,
+    )
+
+
+def _measured(planned: Planned, replica: Replica, seen: Observed) -> Iterator[Difference]:
     """Every figure that the server tells, beside the one that was predicted."""
     predicted = memory_figures(planned.plan)
     predicted.setdefault("weights", planned.plan.geometry.weights)
     predicted["KV bytes a token"] = kv_per_token(planned.plan.geometry)
     step = planned.plan.step
-    predicted["accepted a step"] = step.accepted if step is not None else None
     for name, figure in measured(replica).items():
-        section = "step" if name == "accepted a step" else "memory"
-        yield Difference(section, name, predicted.get(name), figure)  # type: ignore[arg-type]
+        yield Difference("memory", name, predicted.get(name), figure)
+    if seen.per_token:
+        took = exact(seen.per_token, "s", "as observed", seen.speed_from)
+        yield Difference("step", "a token takes", step.per_token if step else None, took)
+    accepted = _accepted(replica, seen)
+    if accepted is not None:
+        yield Difference("step", "accepted a step", step.accepted if step else None, accepted)
+
+
+def _accepted(replica: Replica, seen: Observed) -> Figure | None:
+    """Tokens a step: of the answers, else the server's mean so far."""
+    if seen.accepted:
+        return exact(seen.accepted, "tokens", "of the answers", "evidence")
+    states = as_dicts((_info(replica) or {}).get("internal_states"))
+    mean = as_float(states[0].get("avg_spec_accept_length")) if states else None
+    source = "/server_info, avg_spec_accept_length"
+    return exact(mean, "tokens", "mean so far", source) if mean else None
 
 
 def measured(replica: Replica) -> dict[str, Figure]:
@@ -203,11 +229,6 @@ def measured(replica: Replica) -> dict[str, Figure]:
     if running:
         found["requests at once"] = exact(
             running, "", "as reported", "/server_info, effective_max_running_requests_per_dp"
-        )
-    accepted = as_float(state.get("avg_spec_accept_length"))
-    if accepted:
-        found["accepted a step"] = exact(
-            accepted, "tokens", "mean so far", "/server_info, avg_spec_accept_length"
         )
     return {name: figure for name, figure in found.items() if figure is not None}
 

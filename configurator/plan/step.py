@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from configurator.content import Library
@@ -40,6 +40,7 @@ def step_of(
     geometry_of: Geometer,
     asked: Asked | None = None,
     own: Sequence[Plain] = (),
+    left_out: Collection[str] = (),
 ) -> Step | None:
     """The decode step of one replica; None where its bytes or the bandwidth are not known.
 
@@ -51,14 +52,16 @@ def step_of(
             one of its mechanisms.
         asked: batch, context, measured experts and measured acceptance.
         own: plain steps measured on this host, which count before all others.
+        left_out: measurements that must not count, beside those of this very configuration.
     """
     bandwidth = deployment.hardware.bandwidth_gb_s
     if bandwidth is None or geometry.weights is None or not geometry.parts:
         return None
     asked = asked or Asked()
     load = load_of_profile(deployment, asked)
-    published, left_out = measured_of(deployment, load.batch, library)
-    known = [*own, *plain_steps(library, geometry_of, deployment.hardware.name, left_out)]
+    published, itself = measured_of(deployment, load.batch, library)
+    out = itself | frozenset(left_out)
+    known = [*own, *plain_steps(library, geometry_of, deployment.hardware.name, out)]
     efficiency = efficiency_of(deployment.hardware, deployment.model.name, known)
     machine = Machine(deployment.hardware, float(bandwidth), efficiency)
     timed = timed_round(deployment, geometry, load, machine, asked.accepted)

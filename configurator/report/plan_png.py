@@ -20,19 +20,19 @@ def png(svg: str) -> bytes:
     """The picture in its light colours.
 
     Raises:
-        ConfiguratorError: PLN002, the library is not installed, or it finds no font and would
+        ConfiguratorError: PLN005, the library is not installed, or it finds no font and would
             leave out every word without saying so.
     """
     try:
         library: Any = importlib.import_module("resvg_py")
     except ImportError as error:
         raise ConfiguratorError.single(
-            "PLN002", "a PNG is drawn by resvg-py, which is not installed here",
+            "PLN005", "a PNG is drawn by resvg-py, which is not installed here",
             "pip install 'serving-configurator[plot]', or give a name that ends in .svg",
         ) from error  # fmt: skip
     if _draw(library, _WORD.format("Mm")) == _draw(library, _WORD.format("")):
         raise ConfiguratorError.single(
-            "PLN002", "there is no font here that a PNG's words could be drawn in",
+            "PLN005", "there is no font here that a PNG's words could be drawn in",
             "install one, for instance the package fonts-dejavu-core, or give a name that ends "
             "in .svg",
         )  # fmt: skip

@@ -164,7 +164,7 @@ def test_a_server_that_is_not_there_is_unusable(
     words = ["plan", LING, "--running", "http://127.0.0.1:9", "--api-key-env"]
     assert run([*words, "THE_KEY"]) == 2
     err = capsys.readouterr().err
-    assert "PLN003 http://127.0.0.1:9 says nothing of itself: " in err
+    assert "PLN006 http://127.0.0.1:9 says nothing of itself: " in err
     assert run([*words, "PATH"]) == 2
     assert "COL002 variable PATH cannot hold the API key" in capsys.readouterr().err
 

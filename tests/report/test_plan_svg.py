@@ -151,7 +151,7 @@ def test_without_the_library_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ConfiguratorError) as caught:
         png("<svg/>")
     (problem,) = caught.value.problems
-    assert problem.code == "PLN002"
+    assert problem.code == "PLN005"
     assert "pip install 'serving-configurator[plot]'" in problem.remedy
 
 

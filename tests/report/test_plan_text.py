@@ -81,10 +81,8 @@ def test_a_fraction_that_would_do_is_named(
 ) -> None:
     tight = plans.memory(fits=False, breaks_first="the start: nothing is left for the cache")
     lines = printed(capsys, plans.plan(memory=tight), monkeypatch)
-    assert lines[1] == (
-        "does not fit: the start: nothing is left for the cache; --mem-fraction-static 0.57 to 0.80 "
-        "would do"
-    )
+    assert lines[1].startswith("does not fit: the start: nothing is left for the cache; ")
+    assert lines[1].endswith("; --mem-fraction-static 0.57 to 0.80 would do")
 
 
 def test_nothing_unknown_is_a_number(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
