@@ -169,6 +169,26 @@ def test_a_server_that_is_not_there_is_unusable(
     assert "COL002 variable PATH cannot hold the API key" in capsys.readouterr().err
 
 
+def test_a_host_that_nothing_is_kept_of_is_unusable(
+    folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    assert run(["plan", LING, "--host", "mine"]) == 2
+    assert "PLN007 no plain step of host 'mine' is kept" in capsys.readouterr().err
+
+
+def test_what_a_run_showed_is_what_it_is_compared_at(capsys: Capture) -> None:
+    data = document(capsys, LING, "--running", str(recording("healthy")))
+    differences = data["differences"]
+    assert isinstance(differences, list)
+    step = {d["name"]: (d["first"], d["second"]) for d in differences if d["section"] == "step"}
+    ours, theirs = step["accepted a step"]
+    assert ours["value"] == theirs["value"] == 4
+    ours, theirs = step["a token takes"]
+    assert ours["unit"] == theirs["unit"] == "s"
+    assert theirs["source"] == "13 answers"
+
+
 def test_a_second_opinion_that_there_is_not_is_one_line(capsys: Capture) -> None:
     assert run(["plan", LING, "--second-opinion"]) == 0
     lines = capsys.readouterr().out.splitlines()
