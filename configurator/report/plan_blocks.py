@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from configurator.plan.figures import Figure, exact
-from configurator.plan.model import Cache, Geometry, Memory, Part, Share
+from configurator.plan.model import Cache, Memory, Part, Plan, Share
 from configurator.report.plan_blocks_claims import claim_blocks, opinion_block
 from configurator.report.plan_blocks_step import step_blocks
 from configurator.report.plan_rows import Block, Row, Sources, figure_row, stands_on
@@ -25,7 +25,7 @@ def blocks_of(sheet: Sheet, sources: Sources, *, verbose: bool) -> Iterator[Bloc
     if plan.memory is not None:
         yield _memory(plan.memory, sources, verbose=verbose)
     if plan.geometry.parts:
-        yield _weights(plan.geometry, sources, verbose=verbose)
+        yield _weights(plan, sources, verbose=verbose)
     if plan.geometry.caches:
         rows = tuple(_cache(cache, sources) for cache in plan.geometry.caches)
         yield Block("caches on one GPU", rows)
@@ -86,26 +86,29 @@ def _percent(part: Figure, whole: Figure) -> str:
     return f", {percent:.0f} %" if percent >= 0.5 else ", <1 %"
 
 
-def _weights(geometry: Geometry, sources: Sources, *, verbose: bool) -> Block:
-    rows = [
-        _part(part, sources, verbose=verbose)
-        for part in geometry.parts
-        if verbose or part.owner == "target"
-    ]
-    rows += [
-        Row(f"{name} on one GPU", said(figure), stands_on(figure, sources) if verbose else "")
-        for name, figure in (("target", geometry.weights), ("draft", geometry.draft))
-        if figure is not None
-    ]
+def _weights(plan: Plan, sources: Sources, *, verbose: bool) -> Block:
+    geometry = plan.geometry
+    parts = [part for part in geometry.parts if verbose or part.owner == "target"]
+    divided = any(part.pieces > 1 for part in parts)
+    rows = [_part(part, sources, verbose=verbose, divided=divided) for part in parts]
+    if verbose or plan.memory is None:
+        rows += [
+            Row(f"{name} on one GPU", said(figure), stands_on(figure, sources) if verbose else "")
+            for name, figure in (("target", geometry.weights), ("draft", geometry.draft))
+            if figure is not None
+        ]
     return Block("weights of the whole model, before ranks share them", tuple(rows))
 
 
-def _part(part: Part, sources: Sources, *, verbose: bool) -> Row:
+def _part(part: Part, sources: Sources, *, verbose: bool, divided: bool) -> Row:
+    """A class of tensors; how ranks share it only where any is divided."""
     name = part.name if part.owner == "target" else f"draft: {part.name}"
     note = f"divided in {part.pieces}" if part.pieces > 1 else "whole on every rank"
-    if verbose:
-        note = f"{stands_on(part.size, sources)}; {note}"
-    return Row(name, f"{said(part.size)} {part.dtype}", note, 1)
+    notes = [stands_on(part.size, sources)] if verbose else []
+    return Row(
+        name, f"{said(part.size)} {part.dtype}", "; ".join([*notes, *([note] if divided else [])]),
+        1,
+    )  # fmt: skip
 
 
 def _cache(cache: Cache, sources: Sources) -> Row:

@@ -15,7 +15,7 @@ from configurator.errors import ConfiguratorError
 from configurator.report.html_template import environment
 from configurator.report.plan_blocks import blocks_of
 from configurator.report.plan_rows import Block, Sources
-from configurator.report.plan_sheet import Outcome, Sheet, outcome, place_of
+from configurator.report.plan_sheet import Outcome, Sheet, decoding, outcome, place_of
 from configurator.report.plan_svg import plan_svg
 
 _SYMBOLS = {"fits": ("✓", "good"), "does not fit": ("✗", "bad"), "cannot be told": ("?", "open")}
@@ -32,6 +32,8 @@ class PlanView:
     symbol: str
     tone: str
     """`good`, `bad` or `open`."""
+    decoding: str
+    """What decoding comes to; empty: not known."""
     remarks: tuple[str, ...]
     picture: Any
     """The SVG, safe to be put in as it is."""
@@ -54,6 +56,7 @@ def plan_view(sheet: Sheet) -> PlanView:
     refused = (f"Validation refuses it: {', '.join(sheet.refused)}.",) if sheet.refused else ()
     return PlanView(
         sheet.plan.name, sheet.place, sheet.status == "unverified", verdict, symbol, tone,
+        decoding(sheet.plan.step) if sheet.plan.step is not None else "",
         (*refused, *(memory.remarks if memory is not None else ())),
         Markup(plan_svg(sheet.plan, sheet.place)), blocks, tuple(sources.numbers.items()),
         sheet.exit_code,

@@ -9,7 +9,7 @@ from typing import Any
 from configurator.plan.claims import Match
 from configurator.report.claims_json import claim_data, match_data
 from configurator.report.json_report import document
-from configurator.report.plan_sheet import Sheet, outcome
+from configurator.report.plan_sheet import Sheet, decoding, outcome
 
 
 def plan_json(sheet: Sheet) -> str:
@@ -22,6 +22,7 @@ def plan_json(sheet: Sheet) -> str:
         "place": sheet.place,
         "verdict": verdict.word,
         "because": verdict.sentence,
+        "decoding": decoding(plan.step) if plan.step is not None else None,
         "refused": list(sheet.refused),
         "memory": plain(plan.memory),
         "geometry": plain(plan.geometry),

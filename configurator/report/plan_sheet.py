@@ -9,7 +9,7 @@ from configurator.deployment import Deployment
 from configurator.plan.claims import Match
 from configurator.plan.model import Memory, Pass, Plan, Share, SpeedUp, Step
 from configurator.plan.opinion import Opinion
-from configurator.report.plan_values import amount, said, span
+from configurator.report.plan_values import amount, per_second, said, span
 
 Word = Literal["fits", "does not fit", "cannot be told"]
 
@@ -65,6 +65,23 @@ def outcome(plan: Plan) -> Outcome:
     if memory.fits:
         return Outcome("fits", _room(memory))
     return Outcome("does not fit", _lack(memory))
+
+
+def decoding(step: Step) -> str:
+    """What decoding comes to, in one sentence."""
+    requests = "1 request" if step.batch == 1 else f"{step.batch:,} requests"
+    if step.per_token is not None:
+        text = f"decode of {requests}: {span(per_second(step.per_token))}"
+        text += " each" if step.batch > 1 else ""
+    elif step.step is not None:
+        text = f"decode of {requests}: {span(step.step)} a step, over the tokens it accepts"
+    else:
+        text = f"decode of {requests}: {span(step.plain)} a token without speculation"
+    if step.accepted is not None and step.ratio is not None:
+        text += f" at {said(step.accepted)} accepted a step"
+    if step.ratio is not None:
+        text += f"; speculation pays above {said(step.ratio)} accepted"
+    return text
 
 
 def taken(memory: Memory) -> tuple[Share, ...]:

@@ -6,7 +6,7 @@ import click
 
 from configurator.report.plan_blocks import blocks_of
 from configurator.report.plan_rows import Sources, print_block
-from configurator.report.plan_sheet import Outcome, Sheet, outcome
+from configurator.report.plan_sheet import Outcome, Sheet, decoding, outcome
 from configurator.report.terminal import UNVERIFIED, heading, paragraph
 
 _COLOURS = {"fits": "green", "does not fit": "red", "cannot be told": "yellow"}
@@ -34,6 +34,8 @@ def print_head(sheet: Sheet) -> None:
     click.secho(f"{sheet.plan.name} on {sheet.place}{note}", bold=True)
     verdict = outcome(sheet.plan)
     _print_outcome(verdict)
+    if sheet.plan.step is not None:
+        paragraph(decoding(sheet.plan.step), "")
     memory = sheet.plan.memory
     for remark in memory.remarks if memory is not None else ():
         if remark != verdict.sentence:

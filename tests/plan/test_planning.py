@@ -47,7 +47,8 @@ def test_what_is_missing_is_named_with_where_to_say_it(tmp_path: Path, library: 
         "model: {name: qwen3-8b}\n",
     )  # fmt: skip
     plan = plan_of(nowhere, library)
-    assert plan.memory is plan.step is None
+    assert plan.memory is None
+    assert plan.step is None
     assert plan.unknown[:2] == (
         "memory: hardware entry unspecified has no memory_gb",
         "decode step: hardware entry unspecified has no bandwidth_gb_s",
@@ -58,7 +59,8 @@ def test_what_is_missing_is_named_with_where_to_say_it(tmp_path: Path, library: 
         "model: {name: unspecified, path: /nowhere}\n",
     )  # fmt: skip
     plan = plan_of(unread, library)
-    assert plan.memory is plan.step is None
+    assert plan.memory is None
+    assert plan.step is None
     assert plan.unknown[0] == (
         "memory: the size of the weights is not known: give model entry unspecified its shape, or "
         "model.path a directory of this machine"

@@ -37,6 +37,10 @@ def test_the_verdict_comes_first_with_its_values(
     lines = printed(capsys, plans.plan(), monkeypatch)
     assert lines[0] == "ling-3.0-flash-spark on dgx-spark, 1 replica of 1 GPU"
     assert lines[1].startswith("fits: 1 request of the profile's context at once; 1,884,000 tokens")
+    assert " ".join(" ".join(lines[3:5]).split()) == (
+        "decode of 1 request: 48.9 to 66.1 tok/s at 2.68 tokens accepted a step; speculation pays "
+        "above 2.05 (1.80 to 2.40) accepted"
+    )
 
 
 def test_every_figure_of_memory_has_its_formula_and_source(
@@ -66,8 +70,8 @@ def test_what_does_not_fit_says_by_how_much_and_what_would(
         capsys, plans.plan(memory=tight), monkeypatch, refused=("MEM101",), status="unverified"
     )
     assert lines[1].startswith("does not fit: the start: weights twice; no --mem-fraction-static")
-    assert lines[3] == "  - a fact"
-    assert lines[4] == (
+    assert lines[5] == "  - a fact"
+    assert lines[6] == (
         "  - validation refuses it (MEM101): configurator validate ling-3.0-flash-spark"
     )
     assert lines[0].endswith("[unverified: nobody has yet run this composition as a whole]")
