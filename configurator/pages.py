@@ -6,9 +6,13 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from configurator.rules import Rule
-from configurator.schema.content import Claim, Kernel
+from configurator.schema.claims import Published, stated, unstated
+from configurator.schema.content import Kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from configurator.plan.consistency import Checked
     from configurator.probes import Probe
 
 INPUT_CODES = {
@@ -27,6 +31,7 @@ INPUT_CODES = {
     "REF003": "`extends` leads back to itself.",
     "REF004": "An entry whose name differs from its file's.",
     "REF005": "A name on the command line that does not exist.",
+    "REF006": "Two published figures of one id.",
     "LOAD001": "A module of rules or probes does not load.",
     "LOAD002": "Two modules define the same rule code or probe name.",
     "INT001": "A rule crashed: a fault of the rule, not of the profile.",
@@ -112,8 +117,8 @@ def probe_page(probe: Probe) -> str:
     return f"{head}\n\n{docstring(probe.doc)}"
 
 
-def kernel_page(kernel: Kernel) -> str:
-    """A mechanism's page, as `explain` prints it."""
+def kernel_page(kernel: Kernel, claims: Iterable[Published] = ()) -> str:
+    """A mechanism's page, as `explain` prints it; `claims` are the figures that are about it."""
     lines = [f"{kernel.name} (mechanism, {kernel.status})", "", kernel.summary]
     for title, items in (
         ("Notes", kernel.notes),
@@ -122,7 +127,7 @@ def kernel_page(kernel: Kernel) -> str:
         ("Excludes", kernel.excludes),
         ("Options", [f"{name}: {option.description}" for name, option in kernel.options.items()]),
         ("Judged by", [f"{e.mechanism}: probe {e.probe}" for e in kernel.evidence]),
-        ("Published figures", [claim_line(claim) for claim in kernel.claims]),
+        ("Published figures", [f"{c.shown}, {c.claim.figure} ({c.id})" for c in claims]),
         ("Sources", kernel.sources),
     ):
         if items:
@@ -130,15 +135,42 @@ def kernel_page(kernel: Kernel) -> str:
     return "\n".join(lines)
 
 
-def claim_line(claim: Claim) -> str:
-    """A published figure with its conditions in one line."""
-    conditions = ", ".join(f"{name} {value}" for name, value in claim.conditions.items())
-    before = f" (baseline {claim.baseline})" if claim.baseline is not None else ""
-    again = "reproduced" if claim.reproduced else "not reproduced by others"
-    return (
-        f"{claim.figure}: {claim.value} {claim.unit}{before}; {conditions}; "
-        f"measured by {claim.measured_by}, {again}"
-    )
+def claim_page(
+    published: Published, claims: Mapping[str, Published], checked: Sequence[Checked]
+) -> str:
+    """A published figure's page, as `explain` prints it."""
+    claim, run = published.claim, published.run
+    kind = "computed from published figures" if claim.derived else "published figure"
+    by = f", by {run.reproduced_by}" if run.reproduced_by else ""
+    facts = [
+        f"Statistic: {claim.statistic or 'not stated'}",
+        f"Sample: {published.sample_text}",
+        f"Measured by: {run.measured_by}",
+        f"Reproduced: {run.reproduced}{by}",
+        f"Published: {run.source}; {run.date or 'date not stated'}",
+    ]
+    if claim.derived:
+        facts.insert(0, f"Formula: {claim.derived}")
+    if claim.baseline is not None:
+        base = claims[claim.baseline]
+        facts.insert(0, f"Compared with: {base.shown}, {base.claim.figure} ({base.id})")
+    lines = [f"{published.id} ({kind}, {claim.quantity})", ""]
+    lines += [f"{published.shown}: {claim.figure}", f"Run: {run.summary} ({published.entry})"]
+    mine = [c for c in checked if claim.id in (*c.relation.of, *c.relation.against)]
+    for title, items in (
+        ("Conditions", [f"{name}: {text}" for name, text in stated(published.conditions)]),
+        ("Not stated", unstated(published.conditions)),
+        ("Of the figure", facts),
+        ("Caveats", published.caveats),
+        ("Agrees", [f"{c.relation.name}: {c.text}" for c in mine if c.holds]),
+        ("Does not agree", [
+            ": ".join(filter(None, (c.relation.name, c.text, c.relation.note)))
+            for c in mine if not c.holds
+        ]),
+    ):  # fmt: skip
+        if items:
+            lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
+    return "\n".join(lines)
 
 
 def docstring(text: str) -> str:

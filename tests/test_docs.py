@@ -47,7 +47,7 @@ def test_every_input_code_of_the_source_is_explained() -> None:
     assert used - set(INPUT_CODES) - set(VALIDATORS.rules) == set()
 
 
-@pytest.mark.parametrize("kind", ["deployment", "hardware", "model", "engine", "kernel"])
+@pytest.mark.parametrize("kind", ["deployment", "hardware", "model", "engine", "kernel", "claims"])
 def test_the_schema_describes_every_field(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", kind]) == 0
     schema = json.loads(capsys.readouterr().out)

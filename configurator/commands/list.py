@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from configurator.content import Library
 
 KINDS = (
-    "deployments", "hardware", "models", "engines", "kernels", "measurements", "rules", "probes",
+    "deployments",
+    "hardware",
+    "models",
+    "engines",
+    "kernels",
+    "measurements",
+    "claims",
+    "rules",
+    "probes",
     "targets",
-)  # fmt: skip
+)
 Rows = list[tuple[str, str]]
 
 
@@ -64,6 +72,8 @@ def rows(kind: str, library: Library) -> Rows:
         from configurator.render import TARGETS
 
         return [(name, "") for name in TARGETS]
+    if kind == "claims":
+        return [(c.id, f"{c.shown}, {c.claim.figure}") for c in library.claims().values()]
     if kind == "deployments":
         return [(name, _deployment(library, name)) for name in library.names("deployment")]
     entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel",

@@ -335,31 +335,6 @@ class EvidenceOf(StrictModel):
     """`draft`: only when the deployment has a draft model that has an LM head."""
 
 
-class Claim(StrictModel):
-    """A published figure with the conditions it was measured under."""
-
-    id: Name
-    """Name to refer to it."""
-    figure: Text
-    """What was measured."""
-    value: float | int
-    """The figure."""
-    unit: Text
-    """Its unit."""
-    baseline: float | int | None = None
-    """The same figure without the mechanism."""
-    conditions: dict[Text, Scalar]
-    """Hardware, topology, workload: what the figure holds for."""
-    measured_by: Text
-    """Who measured."""
-    reproduced: bool
-    """Somebody else got the same."""
-    source: Text
-    """Where it is published."""
-    caveat: str = ""
-    """What the figure leaves out."""
-
-
 class OfOption(StrictModel):
     """A number taken from an option of the mechanism."""
 
@@ -419,5 +394,3 @@ class Kernel(Entry):
     """What to do where it cannot be had."""
     evidence: list[EvidenceOf] = []
     """What is judged when it is asked for."""
-    claims: list[Claim] = []
-    """Published figures."""
