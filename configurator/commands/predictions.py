@@ -79,6 +79,7 @@ def command(
 def _record(profile: str, directory: str, host: str | None, library: Library, path: Path) -> Record:
     from configurator.evidence.read import read_evidence
     from configurator.plan.geometry import geometry_of
+    from configurator.plan.memory import memory_of
     from configurator.plan.observed import observe
     from configurator.plan.prediction_store import read_store
     from configurator.plan.predictions import launch_digest, own_steps, record_of
@@ -89,4 +90,5 @@ def _record(profile: str, directory: str, host: str | None, library: Library, pa
     name = host or observe(evidence).host
     records = read_store(path).records
     own = own_steps(records, name, without=launch_digest(deployment))
-    return record_of(deployment, library, evidence, geometry_of, memory=None, own=own, host=host)
+    memory = memory_of(deployment, geometry_of(deployment, library))
+    return record_of(deployment, library, evidence, geometry_of, memory=memory, own=own, host=host)
