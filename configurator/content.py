@@ -36,8 +36,8 @@ FOLDERS = {
     "engine": "profiles/engines",
     "deployment": "profiles/deployments",
     "kernel": "kernels",
-    "claims": "profiles/claims",
     "measurement": "profiles/measurements",
+    "claims": "profiles/claims",
 }
 """Kinds of entries and the folder each lies in."""
 
@@ -101,6 +101,10 @@ class Library:
         """The kernel entry `name`."""
         return self._entry("kernel", Kernel, name, at)
 
+    def measurement(self, name: str, at: At = None) -> Measurement:
+        """The measured step `name`."""
+        return self._entry("measurement", Measurement, name, at)
+
     def claims_of(self, name: str) -> Claims:
         """The file of published figures `name`."""
         return self._entry("claims", Claims, name, None)
@@ -160,10 +164,6 @@ class Library:
                         did_you_mean(kernel, self._index("kernel")),
                         self.place("claims", name, (*path, "conditions", key, index)),
                     )  # fmt: skip
-
-    def measurement(self, name: str, at: At = None) -> Measurement:
-        """The measured step `name`."""
-        return self._entry("measurement", Measurement, name, at)
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip

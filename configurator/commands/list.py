@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from configurator.content import Library
 
 KINDS = (
-    "deployments", "hardware", "models", "engines", "kernels", "claims", "measurements", "rules",
-    "probes", "targets",
-)  # fmt: skip
+    "deployments",
+    "hardware",
+    "models",
+    "engines",
+    "kernels",
+    "measurements",
+    "claims",
+    "rules",
+    "probes",
+    "targets",
+)
 Rows = list[tuple[str, str]]
 
 

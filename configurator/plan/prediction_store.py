@@ -9,8 +9,12 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from configurator.collector.host import host_facts
 from configurator.errors import ConfiguratorError
-from configurator.plan.predictions import Record, record_from
+from configurator.evidence.host import host_of
+from configurator.plan.efficiency import Plain
+from configurator.plan.observed import host_name
+from configurator.plan.predictions import Record, own_steps, record_from
 from configurator.regular import read_regular
 
 _MOST_BYTES = 64 << 20
@@ -49,6 +53,29 @@ def read_store(path: Path) -> Stored:
     found = [_record(line) for line in lines]
     records = tuple(record for record in found if record is not None)
     return Stored(records, len(found) - len(records))
+
+
+def calibrating(path: Path, hardware: str, host: str | None = None) -> tuple[Plain, ...]:
+    """Plain steps that were measured on one host; what `step_of` takes as `own`.
+
+    Args:
+        path: of a store, which need not exist.
+        hardware: name of the hardware entry to plan for.
+        host: name of the host; None: this machine, which is looked at only where the store has
+            steps of such hardware.
+
+    Raises:
+        ConfiguratorError: PLN004, the store cannot be read.
+    """
+    records = [r for r in read_store(path).records if r.plain and r.plain.hardware == hardware]
+    if not records:
+        return ()
+    return own_steps(records, this_host() if host is None else host)
+
+
+def this_host() -> str:
+    """What this machine is called where nobody names it."""
+    return host_name(host_of(host_facts(("http://localhost",), ())))
 
 
 def append(path: Path, record: Record) -> bool:

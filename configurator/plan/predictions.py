@@ -13,6 +13,7 @@ from configurator.content import Library
 from configurator.deployment import Deployment, Word
 from configurator.errors import ConfiguratorError
 from configurator.evidence.model import Evidence
+from configurator.evidence.read import model_of
 from configurator.evidence.report_values import as_dict, as_dicts, as_float, as_int
 from configurator.plan.efficiency import Plain
 from configurator.plan.figures import Figure
@@ -219,8 +220,11 @@ def _refuse_another(deployment: Deployment, evidence: Evidence, seen: Observed) 
     replica = evidence.replicas[0]
     info = replica.server_info or replica.server_info_startup or {}
     tensor, wanted = as_int(info.get("tp_size")), deployment.profile.topology.tensor
+    served, model = model_of(replica), _model(deployment)
     fact = ""
-    if tensor is not None and tensor != wanted:
+    if served and model and served != model:
+        fact = f"served {served}, {deployment.name} has {model}"
+    elif tensor is not None and tensor != wanted:
         fact = f"has tensor {tensor}, {deployment.name} has {wanted}"
     elif (deployment.speculation is None) != (seen.accepted is None) and seen.per_token:
         drafts = seen.accepted is not None
@@ -232,6 +236,11 @@ def _refuse_another(deployment: Deployment, evidence: Evidence, seen: Observed) 
             "PLN002", f"the run of {evidence.directory} {fact}",
             "give the profile that was launched, or the evidence of its launch",
         )  # fmt: skip
+
+
+def _model(deployment: Deployment) -> str:
+    path = deployment.arg("model-path")
+    return path.rstrip("/").rpartition("/")[2] if isinstance(path, str) else ""
 
 
 def _compared(step: Step | None, memory: Memory | None, seen: Observed) -> list[Compared]:

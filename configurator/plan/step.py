@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from configurator.content import Library
 from configurator.deployment import Deployment
+from configurator.errors import ConfiguratorError
 from configurator.plan.efficiency import Plain, efficiency_of
 from configurator.plan.figures import Figure, between
 from configurator.plan.measured import CONTEXT, Geometer, measured_of, plain_steps
@@ -53,11 +54,15 @@ def step_of(
         asked: batch, context, measured experts and measured acceptance.
         own: plain steps measured on this host, which count before all others.
         left_out: measurements that must not count, beside those of this very configuration.
+
+    Raises:
+        ConfiguratorError: PLN001, a value of `asked` that cannot be.
     """
     bandwidth = deployment.hardware.bandwidth_gb_s
     if bandwidth is None or geometry.weights is None or not geometry.parts:
         return None
     asked = asked or Asked()
+    _refuse_impossible(geometry, asked)
     load = load_of_profile(deployment, asked)
     published, itself = measured_of(deployment, load.batch, library)
     out = itself | frozenset(left_out)
@@ -88,6 +93,28 @@ def step_of(
         bound=bound_of(timed, machine),
         remarks=remarks_of(deployment, geometry, load, machine, timed, published, changes),
     )  # fmt: skip
+
+
+def _refuse_impossible(geometry: Geometry, asked: Asked) -> None:
+    """Values that no step has; an accepted length is looked at with the verify width."""
+    for name, value in (("batch", asked.batch), ("context", asked.context)):
+        if value is not None and value < 1:
+            raise _impossible(f"a {name} of {value} cannot be", "give 1 or more")
+    if asked.experts is None:
+        return
+    routed = [part for part in geometry.parts if part.owner == "target" and part.experts]
+    if not routed:
+        raise _impossible("the model has no routed experts to count", "leave out the count")
+    least, most = max(part.chosen for part in routed), min(part.experts for part in routed)
+    if not least <= asked.experts <= most:
+        raise _impossible(
+            f"{asked.experts:g} distinct experts a layer cannot be",
+            f"give {least} to {most}: a token chooses {least} of {most}",
+        )
+
+
+def _impossible(fact: str, remedy: str) -> ConfiguratorError:
+    return ConfiguratorError.single("PLN001", fact, remedy)
 
 
 def load_of_profile(deployment: Deployment, asked: Asked) -> Load:

@@ -24,7 +24,7 @@ def test_the_error_against_all_measurements_is_published(tmp_path: Path, capsys:
 
 
 def test_a_run_is_added_once_and_counts(tmp_path: Path, capsys: Capture) -> None:
-    recorded(tmp_path / "evidence", [meta(step=0.028)] * 3)
+    recorded(tmp_path / "evidence", [meta(step=0.028)] * 3, info={"max_total_num_tokens": 10**6})
     store = tmp_path / "store"
     asked = ["predictions", "--store", str(store), "--format", "json"]
     adding = [*asked, "--add", "ling-3.0-flash-spark-baseline", str(tmp_path / "evidence")]
@@ -38,6 +38,7 @@ def test_a_run_is_added_once_and_counts(tmp_path: Path, capsys: Capture) -> None
     assert data["schema"] == "configurator/predictions/1"
     errors = {each["quantity"]: each for each in data["runs"]["errors"]}
     assert errors["time a token"]["n"] == 1
+    assert errors["token capacity"]["n"] == 1
     assert errors["time a token"]["median"] == pytest.approx(24.5 / 28, abs=0.02)
     assert errors["time a token"]["inside"] == 1
     assert data["runs"]["each"][0]["host"] == "desk"

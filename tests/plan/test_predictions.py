@@ -20,7 +20,13 @@ from configurator.plan.geometry import geometry_of
 from configurator.plan.model import Memory
 from configurator.plan.observed import observe
 from configurator.plan.prediction_errors import errors_of, errors_of_runs, held_out
-from configurator.plan.prediction_store import append, default_store, read_store
+from configurator.plan.prediction_store import (
+    append,
+    calibrating,
+    default_store,
+    read_store,
+    this_host,
+)
 from configurator.plan.predictions import (
     Compared,
     Record,
@@ -165,6 +171,11 @@ def test_evidence_of_another_launch_is_refused(tmp_path: Path) -> None:
         record(tmp_path, recorded(tmp_path / "b", [drafted()] * 3))
     with pytest.raises(ConfiguratorError, match=r"does not draft, ling-3.0-flash-spark does"):
         record(tmp_path, recorded(tmp_path / "c", [meta()]), "ling-3.0-flash-spark")
+    other = {"model_path": "/models/llama-tiny"}
+    with pytest.raises(ConfiguratorError, match=r"served llama-tiny, .* has Ling-3\.0-flash-fp4"):
+        record(tmp_path, recorded(tmp_path / "d", [meta()], info=other))
+    same = {"model_path": "/elsewhere/Ling-3.0-flash-fp4/"}
+    assert record(tmp_path, recorded(tmp_path / "e", [meta()], info=same)).compared
 
 
 def test_a_run_without_figures_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
@@ -199,6 +210,25 @@ def test_own_steps_are_of_the_host_and_not_of_the_launch_to_predict(tmp_path: Pa
     assert own_steps([first], "another") == ()
     assert own_steps([first], "desk", without=first.launch) == ()
     assert own_steps([replace(first, host="")], "") == ()
+
+
+def test_a_store_calibrates_the_host_it_names_or_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    assert calibrating(path, "dgx-spark") == ()
+    run = record(tmp_path, recorded(tmp_path / "run", [meta(step=0.028)]), host="desk")
+    append(path, run)
+    assert calibrating(path, "dgx-spark", "desk") == (run.plain,)
+    assert calibrating(path, "h200", "desk") == ()
+    monkeypatch.setattr("configurator.plan.prediction_store.this_host", lambda: "desk")
+    assert calibrating(path, "dgx-spark") == (run.plain,)
+    monkeypatch.setattr("configurator.plan.prediction_store.this_host", lambda: "laptop")
+    assert calibrating(path, "dgx-spark") == ()
+
+
+def test_this_machine_has_a_name() -> None:
+    assert "GiB" in this_host()
 
 
 def test_the_digest_tells_launches_apart(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from plan import geometries
 from plan.deployments import LIBRARY, deployment, shipped
 
+from configurator.content import ROOT
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
 from configurator.plan.efficiency import Plain
@@ -117,6 +118,40 @@ def test_an_acceptance_that_cannot_be_is_refused(accepted: float) -> None:
         planned(shipped("ling-3.0-flash-spark"), Asked(accepted=accepted))
     assert caught.value.problems[0].code == "PLN001"
     assert "give 1 to 4" in caught.value.problems[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "fact"),
+    [
+        ("ling-3.0-flash-spark", Asked(batch=0), "a batch of 0 cannot be"),
+        ("ling-3.0-flash-spark", Asked(context=0), "a context of 0 cannot be"),
+        ("ling-3.0-flash-spark", Asked(experts=7), "7 distinct experts a layer cannot be"),
+        ("ling-3.0-flash-spark", Asked(experts=513), "a token chooses 8 of 512"),
+        ("../examples/qwen3-8b-h200.yaml", Asked(experts=8), "has no routed experts"),
+    ],
+)
+def test_values_that_no_step_has_are_refused(name: str, asked: Asked, fact: str) -> None:
+    wanted = shipped(name if "/" not in name else str(ROOT / "tests" / name))
+    with pytest.raises(ConfiguratorError) as caught:
+        planned(wanted, asked)
+    assert caught.value.problems[0].code == "PLN001"
+    assert fact in str(caught.value)
+
+
+def test_the_page_says_what_is_predicted() -> None:
+    page = (ROOT / "docs" / "plan-step.md").read_text()
+    for name, accepted, published in (
+        ("ling-3.0-flash-spark-baseline", None, "37.81"),
+        ("ling-3.0-flash-spark", 2.68, "53.89"),
+        ("ling-3.0-flash-spark", 1.0, "24.0"),
+    ):
+        rate = planned(shipped(name), Asked(accepted=accepted)).throughput
+        assert rate is not None
+        predicted = f"{rate.value:.1f} ({rate.low:.1f} to {rate.high:.1f})"
+        assert f"| {published} tok/s | {predicted} |" in page
+    ratio = planned(shipped("ling-3.0-flash-spark")).ratio
+    assert ratio is not None
+    assert f"the ratio is {ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" in page
 
 
 def test_what_a_mechanism_changes_is_the_step_without_it_alone() -> None:
