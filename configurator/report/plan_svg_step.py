@@ -30,10 +30,10 @@ def draw_step(canvas: Canvas, step: Step | None, y: float, left: float, right: f
         return y + 8
     passes, plain = passes_of(step), plain_of(step)
     read = sum(_bytes(one) * one.times for one in passes)
-    what = f"batch {step.batch} at {step.context:,} tokens: {amount(read, 'B')}"
-    head = f"One decode step, {what} in {said(step.step)}"
+    what = f"batch {step.batch} at {step.context:,} tokens"
+    head = f"One decode step, {what}: {amount(read, 'B')} in {said(step.step)}"
     if step.step is None:
-        head = f"Plain decode, {what}; draft's passes not known"
+        head = f"Decode, {what}, without the draft: its passes are not known"
     canvas.text(left, y, head, "pl-head", room=right - left)
     most = max(read, _bytes(plain) if plain is not None else 0.0)
     scale = (right - left - _LABELS - _VALUES) / most if most > 0 else 0.0
