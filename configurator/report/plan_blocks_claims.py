@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from configurator.plan.claims import Match
 from configurator.plan.diff import kv_per_token
 from configurator.plan.model import Plan
-from configurator.plan.opinion import PROGRAM, Opinion
 from configurator.report.plan_rows import Block, Row, Sources
 from configurator.report.plan_values import said
+
+if TYPE_CHECKING:
+    from configurator.plan.opinion import Opinion
 
 _MOST = 8
 """Figures of one kind that a plan shows; `configurator claims` shows all."""
@@ -72,6 +75,9 @@ def _differs(match: Match) -> str:
 
 def opinion_block(plan: Plan, opinion: Opinion, sources: Sources) -> Block:
     """Each figure that both have, theirs and ours; or why there is none."""
+    # Only who asks for it pays for what runs programs.
+    from configurator.plan.opinion import PROGRAM
+
     title = f"second opinion: {PROGRAM}"
     if opinion.note:
         return Block(title, lines=(opinion.note,))

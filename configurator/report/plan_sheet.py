@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from configurator.deployment import Deployment
-from configurator.plan.claims import Match
 from configurator.plan.model import Memory, Pass, Plan, Share, SpeedUp, Step
-from configurator.plan.opinion import Opinion
 from configurator.report.plan_values import amount, per_second, said, span
+
+if TYPE_CHECKING:
+    from configurator.deployment import Deployment
+    from configurator.plan.claims import Match
+    from configurator.plan.opinion import Opinion
 
 Word = Literal["fits", "does not fit", "cannot be told"]
 
