@@ -43,6 +43,8 @@ class Plain:
     layers: int
     bandwidth: float
     """GB/s of one GPU."""
+    prefills: bool = False
+    """Its time holds prefills of other requests."""
     tensor: int = 1
     """GPUs that shared its layers."""
     host: str = ""
@@ -71,7 +73,8 @@ def efficiency_of(hardware: Hardware, model: str, measured: Sequence[Plain]) -> 
     """What a step of `model` on `hardware` can be expected to reach.
 
     The nearest measurements count: of this host, else of this hardware with this model, else of
-    this hardware, else nothing but habit.
+    this hardware, else nothing but habit. Among equally near ones those without prefills of other
+    requests in their time.
 
     Args:
         hardware: the machine.
@@ -84,7 +87,8 @@ def efficiency_of(hardware: Hardware, model: str, measured: Sequence[Plain]) -> 
         [each for each in same if each.model == model],
         same,
     )
-    nearest = next((tier for tier in tiers if tier), [])
+    found = next((tier for tier in tiers if tier), [])
+    nearest = [each for each in found if not each.prefills] or found
     host = nearest[0].host if nearest else ""
     if not nearest:
         return Efficiency(_habit(), _rest_of_others(measured), "")

@@ -107,6 +107,7 @@ def _plain(measurement: Measurement, library: Library, geometry_of: Geometer) ->
         size=sum(each.size.value for each in reads),
         layers=forward.layers,
         bandwidth=float(bandwidth),
+        prefills=measurement.prefills,
         tensor=measurement.topology.tensor,
     )
 

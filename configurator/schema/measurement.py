@@ -42,6 +42,9 @@ class Measurement(Entry):
     """Tokens a second over the whole batch while decoding; instead of `tpot_ms`."""
     accepted: Annotated[float, Field(ge=1.0)] | None = None
     """Tokens a step, bonus token included; null: no speculation, one token a step."""
+    prefills: bool = False
+    """A token's time holds prefills of other requests; other steps are predicted from it only
+    where nothing without them is as near."""
     measured_by: Text
     """Who measured."""
     date: Day | None = None
