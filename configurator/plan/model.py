@@ -142,6 +142,8 @@ class Efficiency:
     """Part of the memory bandwidth that reading reaches."""
     layer: Figure
     """Seconds a decoder layer that no byte explains: launches, synchronisation, the host."""
+    round: Figure
+    """Seconds a step that speculation takes beside its passes: drafting, accepting, the host."""
     host: str
     """The host it was measured on; empty: other hosts of this kind."""
     rests_on: tuple[str, ...] = ()

@@ -142,7 +142,7 @@ def test_a_run_is_held_against_a_prediction_with_its_own_acceptance(tmp_path: Pa
     assert compared["step"].measured == pytest.approx(0.05)
     assert compared["time a token"].measured == pytest.approx(0.02)
     assert compared["throughput"].measured == pytest.approx(50)
-    assert compared["step"].ratio == pytest.approx(0.96, abs=0.02)
+    assert compared["step"].ratio == pytest.approx(1.02, abs=0.02)
     assert compared["step"].inside
     # It speculates, so it calibrates nothing.
     assert found.plain is None
@@ -347,6 +347,20 @@ def test_errors_are_of_each_quantity() -> None:
     assert (capacity.count, capacity.median, capacity.inside) == (1, 1.0, 1)
     assert errors_of_runs([example()])[0].median == pytest.approx(1 / 1.1)
     assert errors_of([]) == ()
+
+
+def test_a_launch_timed_with_and_without_speculation_has_a_break_even() -> None:
+    held = [each for each in held_out(LIBRARY, geometry_of) if each.compared.unit == ""]
+    assert [each.measurement.name for each in held] == [
+        "qwen3-8b-nextn-h200-c1", "qwen3-8b-nextn-h200-c4",
+    ]  # fmt: skip
+    assert held[0].compared.measured == pytest.approx(9.67 / 5.40)
+    assert all(each.compared.inside for each in held)
+    # Without any measured round it is missed, as it was before there was one.
+    unseen = held_out(LIBRARY, geometry_of, whole_model=True)
+    blind = [each for each in unseen if each.compared.unit == ""]
+    assert all(each.compared.ratio == pytest.approx(0.7, abs=0.02) for each in blind)
+    assert not any(each.compared.inside for each in blind)
 
 
 def test_every_measurement_is_predicted_by_others_alone() -> None:
