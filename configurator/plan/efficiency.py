@@ -26,7 +26,6 @@ REST_SPREAD = 1.5
 """How far the seconds a layer beside the bytes are trusted for another step, either way: in stored
 measurements of one model at two batch sizes they differ by up to that."""
 
-_NOTHING = exact(0.0, "s", "no measured round of speculation", "")
 _NAMED = 4
 """Most measurements that a figure names."""
 
@@ -93,10 +92,10 @@ def efficiency_of(hardware: Hardware, model: str, measured: Sequence[Plain]) -> 
     nearest = [each for each in found if not each.prefills] or found
     host = nearest[0].host if nearest else ""
     if not nearest:
-        return Efficiency(_habit(), _rest_of_others(measured), _NOTHING, "")
+        return Efficiency(_habit(), _rest_of_others(measured), "")
     names = tuple(each.name for each in nearest)
     tensors = tuple(sorted({each.tensor for each in nearest}))
-    return Efficiency(_share(nearest), _rest(nearest), _NOTHING, host, names, tensors)
+    return Efficiency(_share(nearest), _rest(nearest), host, names, tensors)
 
 
 @dataclass(frozen=True, slots=True)

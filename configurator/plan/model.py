@@ -142,14 +142,14 @@ class Efficiency:
     """Part of the memory bandwidth that reading reaches."""
     layer: Figure
     """Seconds a decoder layer that no byte explains: launches, synchronisation, the host."""
-    round: Figure
-    """Seconds a step that speculation takes beside its passes: drafting, accepting, the host."""
     host: str
     """The host it was measured on; empty: other hosts of this kind."""
     rests_on: tuple[str, ...] = ()
     """The measurements; empty: none of this hardware is known, only habit."""
     tensors: tuple[int, ...] = ()
     """Tensor parallel sizes that they were taken at."""
+    round: Figure = Figure(0.0, "s", "no measured round of speculation", "", 0.0, 0.0)
+    """Seconds a step that speculation takes beside its passes: drafting, accepting, the host."""
 
 
 @dataclass(frozen=True, slots=True)
