@@ -17,8 +17,16 @@ from configurator.plan.geometry import geometry_of
 from configurator.plan.memory import memory_of
 from configurator.plan.model import Geometry
 
-FIXTURE = ROOT / "tests" / "fixtures" / "plan" / "engine_pools.json"
-CASES: dict[str, Any] = {case["name"]: case for case in json.loads(FIXTURE.read_text())["cases"]}
+FIXTURES = ROOT / "tests" / "fixtures" / "plan"
+
+
+def cases(name: str) -> dict[str, Any]:
+    found = json.loads((FIXTURES / name).read_text())["cases"]
+    return {case["name"]: case for case in found}
+
+
+CASES = cases("engine_pools.json")
+H200 = cases("h200_pools.json")
 GIB = 2**30
 
 
@@ -35,11 +43,11 @@ QUIET = [name for name in CASES if abs(drift(name)) < 0.04 and CASES[name]["budg
 
 
 def planned(folder: Path, name: str) -> tuple[Deployment, Geometry]:
-    case = CASES[name]
+    case = CASES.get(name) or H200[name]
     config = case["config"]
     builders = {"llama": llama, "glm4_moe": glm}
     kind = config["model_type"]
-    tensors = builders[kind](config) if kind in builders else {}
+    tensors = builders[kind](config) if kind in builders and name in CASES else {}
     path = checkpoint(folder / "model", config, tensors)
     args = dict(case["args"])
     if "speculative-draft-model-path" in args:
@@ -48,7 +56,8 @@ def planned(folder: Path, name: str) -> tuple[Deployment, Geometry]:
     # JSON is YAML; the engine's own words, as an imported command has them.
     text = f"extra: {{args: {json.dumps(args)}}}\n"
     memory = f"overrides: {{usable_gib: {case['before_gib']}}}"
-    deployment = served(folder, path, text, hardware=f"{{name: cpu, gpus: 1, {memory}}}")
+    machine = "cpu" if name in CASES else "h200"
+    deployment = served(folder, path, text, hardware=f"{{name: {machine}, gpus: 1, {memory}}}")
     return deployment, geometry_of(deployment, LIBRARY)
 
 
@@ -134,3 +143,61 @@ def test_the_draft_of_the_same_checkpoint_has_a_pool(tmp_path: Path) -> None:
     case = CASES["mtp_30"]
     for owner, size in kept.items():
         assert size * case["tokens"] / GIB == pytest.approx(case["kv_gib"][owner], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", H200)
+def test_token_capacity_on_an_h200(tmp_path: Path, name: str) -> None:
+    deployment, geometry = planned(tmp_path, name)
+    case = H200[name]
+    memory = memory_of(deployment, geometry)
+    assert memory is not None
+    assert memory.tokens is not None
+    assert memory.tokens.value == pytest.approx(case["tokens"], rel=0.05)
+    steps = steps_of(deployment, geometry, case["before_gib"] * GIB)
+    cells = cells_of(deployment, geometry, steps)
+    assert cells is not None
+    assert tokens_in(case["budget"], cells, 1) == pytest.approx(case["tokens"], abs=1)
+    assert int(case["tokens"] * cells.ratio) == (case["sliding"] or 0)
+
+
+@pytest.mark.parametrize("name", H200)
+def test_bytes_of_weights_on_an_h200(tmp_path: Path, name: str) -> None:
+    _, geometry = planned(tmp_path, name)
+    said = H200[name]["weights"]
+    assert geometry.weights is not None
+    assert geometry.weights.value == pytest.approx(sum(said["target"].values()), rel=0.02)
+    if "draft" in said:
+        # As loaded: the embedding and head of its own are given up for the target's later.
+        own = said["draft"]["embedding"] + said["draft"]["head"]
+        assert geometry.draft is not None
+        assert geometry.draft.value == pytest.approx(sum(said["draft"].values()) - own, rel=0.02)
+
+
+def test_the_drafts_own_embedding_and_head_count_while_pools_are_sized(tmp_path: Path) -> None:
+    deployment, geometry = planned(tmp_path, "nextn_07")
+    memory = memory_of(deployment, geometry)
+    assert memory is not None
+    assert memory.tokens is not None
+    own = 2 * 151_552 * 4096 * 2
+    (draft,) = (share.size.value for share in memory.shares if share.kind == "draft")
+    assert draft == pytest.approx(4.79e9, rel=0.01)
+    without = memory.tokens.value + own / 53_248
+    assert without > H200["nextn_07"]["tokens"] * 1.05, "it would be out of the 5 %"
+
+
+def test_the_fraction_that_the_engine_chose_on_an_h200(tmp_path: Path) -> None:
+    deployment, geometry = planned(tmp_path, "moe_default")
+    memory = memory_of(deployment, geometry)
+    assert memory is not None
+    assert H200["moe_default"]["fraction"] == 0.903
+    assert memory.remarks[0].startswith("the engine's own choice of 0.902: ")
+
+
+@pytest.mark.parametrize("name", [name for name, case in H200.items() if case["graphs_gib"]])
+def test_what_captures_took_on_an_h200_is_in_the_range(tmp_path: Path, name: str) -> None:
+    deployment, geometry = planned(tmp_path, name)
+    memory = memory_of(deployment, geometry)
+    assert memory is not None
+    (graphs,) = (share.size for share in memory.shares if share.kind == "graphs")
+    took = sum(H200[name]["graphs_gib"].values()) * GIB
+    assert graphs.low <= took <= graphs.high

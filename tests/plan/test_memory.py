@@ -97,12 +97,14 @@ def test_ling_on_a_spark() -> None:
     assert found["draft"] == pytest.approx(1.67e9, rel=0.01)
     # 64 slots and one for padding, and the states of four drafted tokens of two requests.
     assert found["state"] == 75_980_800 * (65 + 2 * 4)
+    # The draft makes an embedding and a head of its own until it has the target's.
+    own = 2 * 157_184 * 2_560 * 2
+    loaded = 68.3e9 + 1.67e9 + own + 0.1 * GIB
     assert number(memory, "tokens") == pytest.approx(
-        (memory.total.value * 0.985 * 0.68 - 68.3e9 - 1.67e9 - 0.1 * GIB - found["state"]) / 9216,
-        rel=0.01,
+        (memory.total.value * 0.985 * 0.68 - loaded - found["state"]) / 9216, rel=0.01
     )
     assert number(memory, "tokens") % 64 == 0
-    (remark,) = (r for r in memory.remarks if r.startswith("107 GiB must be available"))
+    (remark,) = (r for r in memory.remarks if r.startswith("109 GiB must be available"))
     assert "memory.min_available_gib is 85" in remark
 
 
@@ -111,9 +113,9 @@ def test_ling_with_too_small_a_fraction(tmp_path: Path) -> None:
     memory = planned(deployment(tmp_path, text, base=LING))
     assert memory.fits is False
     assert number(memory, "tokens") == 0
-    assert memory.breaks_first.startswith("the start: 70.1 GB of weights leave nothing of 64.0 GB")
+    assert memory.breaks_first.startswith("the start: 71.7 GB of weights leave nothing of 64.0 GB")
     assert memory.fraction is not None
-    assert memory.fraction.low == pytest.approx(0.61, abs=0.002)
+    assert memory.fraction.low == pytest.approx(0.623, abs=0.002)
     assert memory.fraction.value == memory.fraction.low
 
 

@@ -10,6 +10,7 @@ import yaml
 from plan.deployments import LIBRARY, checkpoint, deployment, served
 
 from configurator.content import ROOT
+from configurator.deployment import Deployment
 from configurator.plan.geometry import geometry_of
 from configurator.plan.memory import memory_of
 from configurator.plan.model import Cache, Geometry
@@ -101,14 +102,18 @@ def test_a_cache_that_nobody_here_knows_is_not_zero(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("run", RUNS, ids=[run["name"] for run in RUNS])
-def test_token_capacity_of_public_starts(tmp_path: Path, run: dict[str, Any]) -> None:
+def planned_run(folder: Path, run: dict[str, Any]) -> tuple[Deployment, Geometry]:
     tensor = run.get("tensor", 1)
-    path = checkpoint(tmp_path / "m", MODELS[run["model"]]["config"], {})
+    path = checkpoint(folder / "m", MODELS[run["model"]]["config"], {})
     hardware = f"{{name: h200, gpus: {tensor}, overrides: {{usable_gib: {run['before']}}}}}"
     text = f"topology: {{tensor: {tensor}}}\nmemory: {{mem_fraction_static: {run['fraction']}}}\n"
-    deployment = served(tmp_path, path, text, hardware=hardware)
-    found = geometry_of(deployment, LIBRARY)
+    found = served(folder, path, text, hardware=hardware)
+    return found, geometry_of(found, LIBRARY)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=[run["name"] for run in RUNS])
+def test_token_capacity_of_public_starts(tmp_path: Path, run: dict[str, Any]) -> None:
+    deployment, found = planned_run(tmp_path, run)
     assert found.weights is not None
     assert found.weights.value / GIB == pytest.approx(run["used"], rel=0.02)
     memory = memory_of(deployment, found)
