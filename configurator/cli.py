@@ -23,6 +23,7 @@ COMMANDS = {
     "validate": "Judge profiles before a GPU is touched.",
     "lint": "Judge launch commands that exist already.",
     "import": "Turn a launch command into a profile.",
+    "plan": "Say whether a profile fits, what bounds it, and which published figures apply.",
     "claims": "Show which published figures may be carried into a plan.",
     "render": "Write the files that launch a deployment.",
     "up": "Launch a deployment here, and prove that it is what was asked for.",

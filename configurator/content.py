@@ -1,8 +1,9 @@
 """Where content lies, and how entries are found: built-in and a user's, through one reader.
 
 A content directory has the layout of this repository: `profiles/hardware`, `profiles/models`,
-`profiles/engines`, `profiles/deployments`, `profiles/measurements`, `kernels`, `validators`. A
-user's directory lies over ours: an entry of the same name replaces the built-in one.
+`profiles/engines`, `profiles/deployments`, `profiles/measurements`, `profiles/claims`, `kernels`,
+`validators`. A user's directory lies over ours: an entry of the same name replaces the built-in
+one.
 """
 
 from __future__ import annotations

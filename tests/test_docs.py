@@ -20,7 +20,8 @@ VALIDATORS = load_validators(LIBRARY.roots)
 
 
 @pytest.mark.parametrize(
-    "name", ["rules.md", "probes.md", "profile.md", "content.md", "cli.md", "predictions.md"]
+    "name",
+    ["rules.md", "probes.md", "profile.md", "content.md", "cli.md", "predictions.md", "plans.md"],
 )
 def test_reference_is_fresh(name: str) -> None:
     committed = (ROOT / "docs" / "reference" / name).read_text()

@@ -140,7 +140,7 @@ def remarks_of(
     why: str,
 ) -> tuple[str, tuple[str, ...]]:
     """What breaks first, and facts with values for the reader."""
-    remarks = [why]
+    remarks = [why] if why else []
     remarks += _of_headroom(room, working)
     remarks += _of_context(room, context)
     remarks += _of_sliding(room, tokens)

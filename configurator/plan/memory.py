@@ -95,10 +95,10 @@ def _before(deployment: Deployment) -> tuple[Figure, Figure, Figure | None] | No
 def _fraction(
     deployment: Deployment, steps: Steps, total: float
 ) -> tuple[float, float | None, str]:
-    """The fraction that holds, what is asked for, and who says so."""
+    """The fraction that holds, what is asked for, and why it is the engine's own choice."""
     asked = settings.number(deployment, "mem-fraction-static")
     if asked is not None and 0 < asked < 1:
-        return asked, asked, f"--mem-fraction-static {asked:g}"
+        return asked, asked, ""
     fraction, formula = default_fraction(deployment, steps, total)
     return fraction, None, f"the engine's own choice of {fraction:g}: {formula}"
 

@@ -183,6 +183,12 @@ def _outcome(judgement: Judgement) -> str:
     return click.style(f"not good: {what}" if what else "not good", fg="red", bold=True)
 
 
+def heading(text: str) -> None:
+    """A line over a part of a report, wrapped as a paragraph is."""
+    click.echo()
+    paragraph(text, "", bold=True)
+
+
 def paragraph(
     text: str, lead: str, *, dim: bool = False, bold: bool = False, fg: str | None = None
 ) -> None:

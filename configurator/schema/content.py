@@ -95,6 +95,8 @@ class Hardware(Entry):
     """What one instance over several hosts needs; null: not supported by this entry."""
     args: dict[ArgName, Scalar] = {}
     """Engine arguments that this machine needs whatever the model."""
+    aisimulate: Text | None = None
+    """What aisimulate calls it; null: it has no data of this machine."""
 
 
 class DraftFacts(StrictModel):
