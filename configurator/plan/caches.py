@@ -101,6 +101,11 @@ def _latent(shape: Shape, layers: Layers, kept: Kept, owner: Owner) -> Cache | N
     each = latent.kept * size
     text = f"({latent.kv_rank} + {latent.rope_dim}) x {words} B"
     if latent.index_dim:
+        if kept.dtype == "fp8_e4m3":
+            # Scales a block beside the latent vector, and the rotary part as it is.
+            scales = latent.kv_rank // _INDEX_BLOCK * 4
+            each = latent.kv_rank + scales + latent.rope_dim * 2
+            text = f"{latent.kv_rank} B + {scales} B of scales + {latent.rope_dim} x 2 B"
         index = latent.index_dim + latent.index_dim // _INDEX_BLOCK * 4
         each += index
         text = f"({text} + {index} B of the indexer)"

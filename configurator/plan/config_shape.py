@@ -115,11 +115,13 @@ def _named(config: Checkpoint, count: int) -> Counter[Kind] | None:
     for key in ("layer_types", "layers_block_type"):
         types = text.get(key)
         if isinstance(types, list) and types:
-            found = [_TYPES[kind] for kind in types[:count] if kind in _TYPES]
+            found = [
+                _TYPES[kind] for kind in types[:count] if isinstance(kind, str) and kind in _TYPES
+            ]
             return Counter(found)
     pattern = text.get("hybrid_override_pattern")
     if isinstance(pattern, str) and pattern:
-        return Counter(_PATTERN[letter] for letter in pattern if letter in _PATTERN)
+        return Counter(_PATTERN[key] for key in pattern[:_MOST_LAYERS] if key in _PATTERN)
     linear = text.get("linear_attn_config")
     if isinstance(linear, dict) and isinstance(linear.get("kda_layers"), list):
         recurrent = len(linear["kda_layers"])

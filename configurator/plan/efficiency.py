@@ -5,13 +5,14 @@
 A measured step is one number for these two unknowns. Where its bytes alone would need 60 % of the
 bandwidth or more, all of it is put down to the share, and the rest is nothing. A smaller share is
 not read as slow memory: the usual 70 % is taken, and what is left is counted a layer (launches,
-synchronisation between GPUs, the host).
+synchronisation between GPUs, the host). What a round of speculation takes beside its passes is
+measured where a launch was timed with and without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from configurator.plan.figures import Figure, between, exact
@@ -43,6 +44,8 @@ class Plain:
     layers: int
     bandwidth: float
     """GB/s of one GPU."""
+    prefills: bool = False
+    """Its time holds prefills of other requests."""
     tensor: int = 1
     """GPUs that shared its layers."""
     host: str = ""
@@ -71,7 +74,8 @@ def efficiency_of(hardware: Hardware, model: str, measured: Sequence[Plain]) -> 
     """What a step of `model` on `hardware` can be expected to reach.
 
     The nearest measurements count: of this host, else of this hardware with this model, else of
-    this hardware, else nothing but habit.
+    this hardware, else nothing but habit. Among equally near ones those without prefills of other
+    requests in their time.
 
     Args:
         hardware: the machine.
@@ -84,13 +88,46 @@ def efficiency_of(hardware: Hardware, model: str, measured: Sequence[Plain]) -> 
         [each for each in same if each.model == model],
         same,
     )
-    nearest = next((tier for tier in tiers if tier), [])
+    found = next((tier for tier in tiers if tier), [])
+    nearest = [each for each in found if not each.prefills] or found
     host = nearest[0].host if nearest else ""
     if not nearest:
         return Efficiency(_habit(), _rest_of_others(measured), "")
     names = tuple(each.name for each in nearest)
     tensors = tuple(sorted({each.tensor for each in nearest}))
     return Efficiency(_share(nearest), _rest(nearest), host, names, tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRest:
+    """What a measured round of speculation took beside the passes it is made of."""
+
+    name: str
+    hardware: str
+    seconds: float
+
+
+def with_rounds(found: Efficiency, hardware: str, rounds: Sequence[RoundRest]) -> Efficiency:
+    """`found` with what rounds of speculation take beside their passes.
+
+    Measured on this hardware it is taken as that; of other hardware from nothing up, for drivers
+    and hosts differ.
+
+    Args:
+        found: of plain steps.
+        hardware: name of the entry to predict for.
+        rounds: measured ones, those of the figure to predict left out.
+    """
+    if not rounds:
+        return found
+    same = [each for each in rounds if each.hardware == hardware]
+    every = [each.seconds for each in same or rounds]
+    least = min(every) / REST_SPREAD if same else 0.0
+    each = ", ".join(f"{seconds * 1e3:.2f}" for seconds in sorted(every))
+    formula = f"ms a round beside its passes{'' if same else ', on other hardware'}: {each}"
+    source = ", ".join(one.name for one in same or rounds)
+    high = max(every) * REST_SPREAD
+    return replace(found, round=between(least, median(every), high, "s", formula, source))
 
 
 def _habit() -> Figure:

@@ -55,7 +55,10 @@ def geometry_of(deployment: Deployment, library: Library) -> Geometry:
         unknown.append(problem)
     parts, missing = _target_parts(deployment, target, ranks)
     unknown += missing
-    caches = _caches(target.shape, ranks, kept, unknown)
+    caches = [
+        _pooled(deployment, target.shape, cache, unknown)
+        for cache in _caches(target.shape, ranks, kept, unknown)
+    ]
     draft_parts, draft_caches, draft = _draft(deployment, library, target, ranks, kept, unknown)
     weights = None if missing and not parts else _on_gpu("weights", parts, target.shape, ranks)
     return Geometry(
@@ -185,6 +188,22 @@ def _caches(shape: Shape, ranks: Ranks, kept: Kept | None, unknown: list[str]) -
     return found
 
 
+def _pooled(deployment: Deployment, shape: Shape, cache: Cache, unknown: list[str]) -> Cache:
+    """Sliding layers as the engine keeps them: in a pool of their own, or every token."""
+    if cache.kind != "sliding":
+        return cache
+    pools = deployment.engine.sliding_pools
+    if settings.on(deployment, "disable-hybrid-swa-memory"):
+        return replace(cache, window=None)
+    if pools is None:
+        unknown.append(
+            f"whether {deployment.engine.name} has a smaller pool for the sliding layers of "
+            f"{shape.architecture}: it is taken to have one; else they keep every token"
+        )
+        return cache
+    return cache if shape.architecture in pools else replace(cache, window=None)
+
+
 def _draft(
     deployment: Deployment,
     library: Library,
@@ -278,7 +297,8 @@ def _on_gpu(name: str, parts: list[Part], shape: Shape, ranks: Ranks) -> Figure:
     terms = []
     for part in parts:
         share = _stage(part, shape, ranks) / part.pieces
-        low += part.size.low * share
+        # Most towers are divided and some are whole on every rank; which, no header says.
+        low += part.size.low * share / (ranks.tensor if part.name == "towers" else 1)
         value += part.size.value * share
         high += part.size.high * share
         if part.size.value * share >= 5e6:

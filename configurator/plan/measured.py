@@ -39,7 +39,7 @@ def deployment_of(measurement: Measurement, library: Library) -> Deployment:
         name=measurement.name,
         engine=EngineRef(version=available_versions()[-1]),
         hardware=HardwareRef(name=measurement.hardware, gpus=topology.tensor * topology.pipeline),
-        model=ModelRef(name=measurement.model),
+        model=ModelRef(name=measurement.model, overrides=measurement.overrides),
         topology=topology,
         optimizations=measurement.optimizations,
         workload=Workload(concurrency=measurement.batch),
@@ -81,21 +81,30 @@ def plain_steps(
         left_out: measurements that must not count.
     """
     every = [library.measurement(n) for n in library.names("measurement") if n not in left_out]
-    plain = [each for each in every if each.accepted is None]
+    plain = [each for each in every if _plain_seconds(each) is not None]
     same = [each for each in plain if each.hardware == hardware]
-    found = tuple(_plain(each, library, geometry_of) for each in same)
+    found = tuple(plain_of(each, library, geometry_of) for each in same)
     known = tuple(each for each in found if each is not None)
     if known:
         return known
-    others = (_plain(each, library, geometry_of) for each in plain if each.hardware != hardware)
+    others = (plain_of(each, library, geometry_of) for each in plain if each.hardware != hardware)
     return tuple(each for each in others if each is not None)
 
 
-def _plain(measurement: Measurement, library: Library, geometry_of: Geometer) -> Plain | None:
+def _plain_seconds(measurement: Measurement) -> float | None:
+    """Seconds of a step without speculation; None: only one with it was measured."""
+    if measurement.accepted is None:
+        return measurement.step
+    return None if measurement.plain_ms is None else measurement.plain_ms / 1000
+
+
+def plain_of(measurement: Measurement, library: Library, geometry_of: Geometer) -> Plain | None:
+    """The step without speculation of a measurement; None where there is none, or no bytes."""
     deployment = deployment_of(measurement, library)
     geometry = geometry_of(deployment, library)
     bandwidth = deployment.hardware.bandwidth_gb_s
-    if geometry.weights is None or bandwidth is None:
+    seconds = _plain_seconds(measurement)
+    if geometry.weights is None or bandwidth is None or seconds is None:
         return None
     forward = round_of(deployment).plain
     reads = reads_of(geometry, forward, load_of(measurement, deployment))
@@ -103,10 +112,11 @@ def _plain(measurement: Measurement, library: Library, geometry_of: Geometer) ->
         name=measurement.name,
         hardware=measurement.hardware,
         model=measurement.model,
-        seconds=measurement.step,
+        seconds=seconds,
         size=sum(each.size.value for each in reads),
         layers=forward.layers,
         bandwidth=float(bandwidth),
+        prefills=measurement.prefills,
         tensor=measurement.topology.tensor,
     )
 
@@ -127,20 +137,20 @@ def measured_of(
     return tuple(same), frozenset(out)
 
 
-def _placed(deployment: Deployment) -> tuple[str, str, int, int, int, int]:
-    topology = deployment.profile.topology
+def _placed(deployment: Deployment) -> tuple[object, ...]:
+    model = deployment.profile.model
+    return deployment.hardware.name, model.name, model.overrides, *_sizes(deployment.profile)
+
+
+def _place(measurement: Measurement) -> tuple[object, ...]:
     return (
-        deployment.hardware.name, deployment.model.name, topology.tensor, topology.expert,
-        topology.data, topology.pipeline,
+        measurement.hardware, measurement.model, measurement.overrides, *_sizes(measurement)
     )  # fmt: skip
 
 
-def _place(measurement: Measurement) -> tuple[str, str, int, int, int, int]:
-    topology = measurement.topology
-    return (
-        measurement.hardware, measurement.model, topology.tensor, topology.expert, topology.data,
-        topology.pipeline,
-    )  # fmt: skip
+def _sizes(of: Profile | Measurement) -> tuple[int, int, int, int]:
+    topology = of.topology
+    return topology.tensor, topology.expert, topology.data, topology.pipeline
 
 
 def _decisive(deployment: Deployment, library: Library) -> frozenset[str]:

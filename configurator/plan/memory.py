@@ -31,6 +31,9 @@ _CONTEXT = (0.3 * GIB, 0.9 * GIB, 2.0 * GIB)
 nvidia-smi shows."""
 _LOADING = (0.0, 0.1 * GIB, 0.5 * GIB)
 """Beyond the weights: rotary tables, workspaces, fragments. Public starts show 0.1 to 0.3 GiB."""
+_CAPTURES = (0.1, 5.5)
+"""What captures took on an H200, of what the engine sets aside for them: prefill graphs keep
+activations that it counts apart."""
 _UNIFIED = 0.03
 """Share of usable unified memory that other processes may hold at the launch."""
 
@@ -47,7 +50,7 @@ def memory_of(deployment: Deployment, geometry: Geometry) -> Memory | None:
     total, free, reserve = before
     steps = steps_of(deployment, geometry, total.value)
     fraction, asked, why = _fraction(deployment, steps, total.value)
-    loaded = _loaded(geometry)
+    loaded = _loaded(deployment, geometry)
     cells = cells_of(deployment, geometry, steps)
     low = _bound(deployment, geometry, cells, fraction, free.low, loaded.high, tracked=True)
     mid = _bound(deployment, geometry, cells, fraction, free.value, loaded.value, tracked=False)
@@ -100,18 +103,44 @@ def _fraction(
     return fraction, None, f"the engine's own choice of {fraction:g}: {formula}"
 
 
-def _loaded(geometry: Geometry) -> Figure:
-    """What target and draft take once they are loaded."""
+def _loaded(deployment: Deployment, geometry: Geometry) -> Figure:
+    """What target and draft take when the pools are sized."""
     weights, draft = geometry.weights, geometry.draft
     assert weights is not None
     parts = [weights, *([draft] if draft else [])]
     low, value, high = (sum(getattr(p, k) for p in parts) for k in ("low", "value", "high"))
     text = " + ".join(f"{part.value / 1e9:.2f} GB" for part in parts)
+    own = _until_shared(deployment, geometry)
+    if own:
+        low, value, high = low + own, value + own, high + own
+        text += (
+            f" + {own / 1e9:.2f} GB of the draft's embedding and head, until it has the target's"
+        )
     return between(
         low + _LOADING[0], value + _LOADING[1], high + _LOADING[2], "B",
         f"{text} + {_LOADING[1] / GIB:.1f} GiB (0 to {_LOADING[2] / GIB:.1f}) beyond weights",
         weights.source,
     )  # fmt: skip
+
+
+def _until_shared(deployment: Deployment, geometry: Geometry) -> float:
+    """Bytes of the embedding and head that a draft of EAGLE's kind makes for itself, and gives up
+    for the target's only after the pools have been sized.
+
+    Source: SGLang 0.5.23, speculative/eagle_worker_v2.py (alloc_memory_pool, then init_lm_head);
+    seen on an H200 too.
+    """
+    drafts = {part.name for part in geometry.parts if part.owner == "draft"}
+    if not drafts or "embedding" in drafts:
+        return 0.0
+    if not settings.is_eagle(settings.algorithm_of(deployment)):
+        return 0.0
+    shared = [part for part in geometry.parts if part.owner == "target"]
+    return sum(
+        2 * part.parameters / part.pieces
+        for part in shared
+        if part.name in ("embedding", "LM head")
+    )
 
 
 def _bound(
@@ -222,7 +251,9 @@ def _shares(room: Room, total: Figure, reserve: Figure | None) -> tuple[Share, .
         shares.append(Share("KV cache", "kv", _pool(room, room.cells)))
     graphs, text = graphs_of(room.steps)
     if graphs:
-        size = between(graphs * 0.3, graphs, graphs, "B", text, _ENGINE)
+        least, most = _CAPTURES
+        size = between(graphs * least, graphs, graphs * most, "B", text,
+                       f"{_ENGINE}; range: docs/measurements/memory-plans.md")  # fmt: skip
         shares.append(Share("CUDA graphs", "graphs", size))
     workspace, text = workspace_of(room.deployment, room.steps)
     low, value, high = _LOADING

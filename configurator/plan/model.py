@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from configurator.plan.figures import Figure
+from configurator.plan.figures import Figure, exact
 
 Owner = Literal["target", "draft"]
 Split = Literal["tensor", "expert", "replicated"]
@@ -134,6 +134,9 @@ class Pass:
     """Seconds of one run."""
 
 
+NO_ROUND = exact(0.0, "s", "no measured round of speculation", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Efficiency:
     """What a step takes beside its bytes over the bandwidth, and the measurements it rests on."""
@@ -148,6 +151,8 @@ class Efficiency:
     """The measurements; empty: none of this hardware is known, only habit."""
     tensors: tuple[int, ...] = ()
     """Tensor parallel sizes that they were taken at."""
+    round: Figure = NO_ROUND
+    """Seconds a step that speculation takes beside its passes: drafting, accepting, the host."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Held:
 
     measurement: Measurement
     compared: Compared
-    """Time a token."""
+    """Time a token; or the break-even of a launch that was timed with and without speculation."""
     rests_on: tuple[str, ...]
 
 
@@ -82,6 +82,10 @@ def held_out(
             "time a token", "s", token.low, token.value, token.high, measurement.per_token
         )
         found.append(Held(measurement, compared, step.efficiency.rests_on))
+        if measurement.plain_ms is not None and step.ratio is not None:
+            ratio, seen = step.ratio, measurement.step * 1000 / measurement.plain_ms
+            compared = Compared("break-even", "", ratio.low, ratio.value, ratio.high, seen)
+            found.append(Held(measurement, compared, step.efficiency.rests_on))
     return tuple(found)
 
 

@@ -204,7 +204,7 @@ def _plain_from(data: Any) -> Plain | None:
         return None
     name, hardware, model, host = map(str, names)
     tensor = as_int(held.get("tensor")) or 1
-    return Plain(name, hardware, model, seconds, size, layers, bandwidth, tensor, host)
+    return Plain(name, hardware, model, seconds, size, layers, bandwidth, tensor=tensor, host=host)
 
 
 def _name(evidence: Evidence) -> str:

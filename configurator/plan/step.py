@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
-from configurator.plan.efficiency import Plain, efficiency_of
+from configurator.plan.efficiency import Plain, efficiency_of, with_rounds
 from configurator.plan.figures import Figure, between
 from configurator.plan.measured import CONTEXT, Geometer, measured_of, plain_steps
 from configurator.plan.model import Geometry, SpeedUp, Step
@@ -17,6 +17,7 @@ from configurator.plan.step_changes import changes_of
 from configurator.plan.step_reads import Load
 from configurator.plan.step_remarks import bound_of, remarks_of
 from configurator.plan.step_round import Timed, timed_round
+from configurator.plan.step_rounds import round_rests
 from configurator.plan.step_time import Machine
 
 
@@ -68,6 +69,9 @@ def step_of(
     out = itself | frozenset(left_out)
     known = [*own, *plain_steps(library, geometry_of, deployment.hardware.name, out)]
     efficiency = efficiency_of(deployment.hardware, deployment.model.name, known)
+    if deployment.speculation is not None:
+        rounds = round_rests(library, geometry_of, out)
+        efficiency = with_rounds(efficiency, deployment.hardware.name, rounds)
     machine = Machine(deployment.hardware, float(bandwidth), efficiency)
     timed = timed_round(deployment, geometry, load, machine, asked.accepted)
     changes = changes_of(

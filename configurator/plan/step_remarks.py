@@ -70,16 +70,18 @@ def _speculation(deployment: Deployment, geometry: Geometry, timed: Timed) -> It
     if timed.ratio is None or timed.verify_ratio is None:
         return
     said = mechanism.wish.acceptance.verify_cost_ratio if mechanism.wish.acceptance else None
+    passes = sum(one.time.value * one.times for one in timed.passes[1:])
     ours = (
         f"verify over plain is {timed.verify_ratio.value:.2f}, with the draft's passes "
+        f"{passes / timed.plain.time.value:.2f}, with what a round takes beside them "
         f"{timed.ratio.value:.2f} ({timed.ratio.low:.2f} to {timed.ratio.high:.2f})"
     )
     if said is not None:
         inside = timed.ratio.low <= said <= timed.ratio.high
         yield (
             f"{ours}; the profile's verify_cost_ratio of {said:g} is "
-            f"{'inside' if inside else 'outside of'} the latter range, and it is not known whether "
-            "the draft's passes are in it"
+            f"{'inside' if inside else 'outside of'} the range, and it is not known which of the "
+            "three it is"
         )
     if timed.accepted is None:
         yield (

@@ -52,11 +52,13 @@ def timed_round(
         over = _ratio(verify.time, plain.time)
         return Timed(found, plain, (plain, verify), None, None, None, None, over)
     drafts = [pass_of(geometry, each, load, machine) for each in found.drafts]
-    whole = added([_times(each) for each in drafts] + [verify.time], "s", verify.time.source)
+    beside = machine.efficiency.round
+    terms = [*map(_times, drafts), verify.time, *([beside] if beside.high > 0 else [])]
+    whole = added(terms, "s", verify.time.source)
     length = _accepted(accepted, found.width)
     return Timed(
         found, plain, (plain, *drafts, verify), whole, length, _divided(whole, length),
-        _ratio(whole, plain.time), _ratio(verify.time, plain.time),
+        _ratio(whole, plain.time, beside), _ratio(verify.time, plain.time),
     )  # fmt: skip
 
 
@@ -86,13 +88,22 @@ def _divided(step: Figure, accepted: Figure | None) -> Figure | None:
     return between(step.low / by, step.value / by, step.high / by, "s", formula, step.source)
 
 
-def _ratio(step: Figure, plain: Figure) -> Figure:
-    """One over the other at one share; passes of another shape may reach another share."""
+def _ratio(step: Figure, plain: Figure, beside: Figure | None = None) -> Figure:
+    """One over the other at one share; passes of another shape may reach another share.
+
+    Args:
+        step: seconds, with what is `beside` its passes in it.
+        plain: seconds of a plain step.
+        beside: what the round takes beside its passes, whose range is its own.
+    """
     value = step.value / plain.value
+    less = (beside.value - beside.low) / plain.value if beside else 0.0
+    more = (beside.high - beside.value) / plain.value if beside else 0.0
     formula = (
         f"{step.value * 1e3:.3g} ms / {plain.value * 1e3:.3g} ms; the passes may reach shares that "
         f"differ as {HABIT[0]}, {HABIT[1]} and {HABIT[2]} do"
     )
     return between(
-        value * HABIT[0] / HABIT[1], value, value * HABIT[2] / HABIT[1], "", formula, step.source
-    )
+        (value - less) * HABIT[0] / HABIT[1], value, (value + more) * HABIT[2] / HABIT[1], "",
+        formula, step.source,
+    )  # fmt: skip

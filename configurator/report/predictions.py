@@ -92,9 +92,11 @@ def _page_of(held: Sequence[Held]) -> list[str]:
     ]
     for each in held:
         c = each.compared
+        scale, unit = (1e3, " ms") if c.unit == "s" else (1.0, "")
+        name = each.measurement.name if c.unit == "s" else f"{each.measurement.name}, {c.quantity}"
         lines.append(
-            f"| {each.measurement.name} | {c.measured * 1e3:.2f} ms | {c.value * 1e3:.2f} "
-            f"({c.low * 1e3:.2f} to {c.high * 1e3:.2f}) ms | {c.ratio:.2f} | "
+            f"| {name} | {c.measured * scale:.2f}{unit} | {c.value * scale:.2f} ("
+            f"{c.low * scale:.2f} to {c.high * scale:.2f}){unit} | {c.ratio:.2f} | "
             f"{'yes' if c.inside else 'no'} |"
         )
     return lines
@@ -108,20 +110,19 @@ def _measurements(held: Sequence[Held]) -> dict[str, Any]:
 
 
 def _by_kind(held: Sequence[Held]) -> tuple[Wrong, ...]:
-    """All together, then plain steps, then those that speculate."""
-    plain = [each.compared for each in held if each.measurement.accepted is None]
-    drafted = [each.compared for each in held if each.measurement.accepted is not None]
-    found: list[Wrong] = []
-    for name, group in (
-        ("time a token", [*plain, *drafted]),
-        ("time a token, plain", plain),
-        ("time a token, speculation", drafted),
-    ):
-        found += [
-            Wrong(name, each.count, each.median, each.worst, each.inside)
-            for each in errors_of(group)
-        ]
-    return tuple(found)
+    """All times together, then plain steps, then those that speculate, then break-evens."""
+    times = [each for each in held if each.compared.unit == "s"]
+    groups = {
+        "time a token": times,
+        "time a token, plain": [each for each in times if each.measurement.accepted is None],
+        "time a token, speculation": [each for each in times if each.measurement.accepted],
+        "break-even": [each for each in held if each.compared.unit != "s"],
+    }
+    return tuple(
+        Wrong(name, each.count, each.median, each.worst, each.inside)
+        for name, group in groups.items()
+        for each in errors_of(one.compared for one in group)
+    )
 
 
 def _table(errors: Sequence[Wrong]) -> list[str]:
@@ -134,7 +135,8 @@ def _table(errors: Sequence[Wrong]) -> list[str]:
 
 
 def _line(held: Held) -> str:
-    return f"  {held.measurement.name:<42} {_of(held.compared)}"
+    what = "" if held.compared.unit == "s" else f"{held.compared.quantity}: "
+    return f"  {held.measurement.name:<42} {what}{_of(held.compared)}"
 
 
 def _run(record: Record) -> list[str]:
@@ -154,8 +156,9 @@ def _of(compared: Compared) -> str:
         number * scale
         for number in (compared.low, compared.value, compared.high, compared.measured)
     )
+    seen = f"{_short(measured)} {unit}".rstrip()
     return (
-        f"measured {_short(measured)} {unit}, predicted {_short(value)} ({_short(low)} to "
+        f"measured {seen}, predicted {_short(value)} ({_short(low)} to "
         f"{_short(high)}), ratio {compared.ratio:.2f}{'' if compared.inside else ', outside'}"
     )
 

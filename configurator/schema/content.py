@@ -299,8 +299,6 @@ class ServedAs(StrictModel):
 
     lm_head: Literal["fp8"] | None = None
     """What the LM head is stored as, whatever the checkpoint has."""
-    lm_head_copy: Literal["fp32"] | None = None
-    """What each step copies the LM head to before it multiplies; the stored one stays."""
 
 
 class Coverage(StrictModel):

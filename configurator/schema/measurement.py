@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from configurator.schema.base import ArgName, Name, Scalar, Text
 from configurator.schema.content import Entry
-from configurator.schema.profile import Optimization, Topology
+from configurator.schema.profile import Optimization, Overrides, Topology
 from configurator.schema.shapes import Positive, PositiveInt
 
 Day = Annotated[str, Field(pattern=r"^[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?$")]
@@ -24,6 +24,8 @@ class Measurement(Entry):
     """An entry of profiles/hardware/."""
     model: Name
     """An entry of profiles/models/."""
+    overrides: Overrides = {}
+    """Values that replace those of the model entry, for this measurement only."""
     topology: Topology = Topology()
     """How the GPUs were divided; one replica."""
     optimizations: dict[str, Optimization] = {}
@@ -42,6 +44,12 @@ class Measurement(Entry):
     """Tokens a second over the whole batch while decoding; instead of `tpot_ms`."""
     accepted: Annotated[float, Field(ge=1.0)] | None = None
     """Tokens a step, bonus token included; null: no speculation, one token a step."""
+    plain_ms: Positive | None = None
+    """With speculation only: milliseconds of a step of the same launch without it, at the same
+    batch and context; null: not measured."""
+    prefills: bool = False
+    """A token's time holds prefills of other requests; other steps are predicted from it only
+    where nothing without them is as near."""
     measured_by: Text
     """Who measured."""
     date: Day | None = None
@@ -57,6 +65,8 @@ class Measurement(Entry):
     def _whole(self) -> Measurement:
         if (self.tpot_ms is None) == (self.tokens_per_s is None):
             raise ValueError("give exactly one of 'tpot_ms' and 'tokens_per_s'")
+        if self.plain_ms is not None and self.accepted is None:
+            raise ValueError("'plain_ms' stands beside a speculative step: give its 'accepted'")
         if not self.sources:
             raise ValueError("give its source under 'sources': a figure without one is no evidence")
         if not self.conditions:

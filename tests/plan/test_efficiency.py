@@ -63,6 +63,13 @@ def test_no_share_is_above_the_bandwidth_unless_it_was_measured() -> None:
     assert efficiency_of(SPARK, "m", [plain("a", 0.95)]).share.high == 1.0
 
 
+def test_times_with_prefills_in_them_count_where_nothing_else_is_as_near() -> None:
+    mixed = replace(plain("mixed", 0.65), prefills=True)
+    far = plain("far", 0.80, model="x")
+    assert efficiency_of(SPARK, "m", [mixed, far]).rests_on == ("mixed",)
+    assert efficiency_of(SPARK, "m", [mixed, plain("clean", 0.7), far]).rests_on == ("clean",)
+
+
 def test_the_nearest_measurements_count_alone() -> None:
     other = plain("other model", 0.80, model="x")
     same = plain("same model", 0.70)

@@ -56,8 +56,8 @@ def test_a_step_is_counted_in_bytes_of_its_own_configuration() -> None:
 
 
 def test_hardware_without_a_measurement_gets_those_of_others() -> None:
-    found = plain_steps(LIBRARY, geometry_of, "gb300-nvl72")
-    assert {"dgx-spark", "h200", "b200"} == {each.hardware for each in found}
+    found = plain_steps(LIBRARY, geometry_of, "rtx-pro-6000")
+    assert {"dgx-spark", "h200", "b200", "gb300-nvl72"} == {each.hardware for each in found}
 
 
 def test_a_measurement_of_ones_own_content_counts(tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_a_measurement_of_ones_own_content_counts(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     shipped_one = ROOT / "profiles" / "measurements" / "qwen3-8b-h200-c1.yaml"
     text = shipped_one.read_text().replace("name: qwen3-8b-h200-c1", "name: mine")
-    (folder / "mine.yaml").write_text(text.replace("hardware: h200", "hardware: gb300-nvl72"))
+    (folder / "mine.yaml").write_text(text.replace("hardware: h200", "hardware: rtx-pro-6000"))
     library = Library((tmp_path,))
-    assert [each.name for each in plain_steps(library, geometry_of, "gb300-nvl72")] == ["mine"]
+    assert [each.name for each in plain_steps(library, geometry_of, "rtx-pro-6000")] == ["mine"]
 
 
 def test_a_figure_never_predicts_itself() -> None:

@@ -142,7 +142,7 @@ def test_a_run_is_held_against_a_prediction_with_its_own_acceptance(tmp_path: Pa
     assert compared["step"].measured == pytest.approx(0.05)
     assert compared["time a token"].measured == pytest.approx(0.02)
     assert compared["throughput"].measured == pytest.approx(50)
-    assert compared["step"].ratio == pytest.approx(0.93, abs=0.02)
+    assert compared["step"].ratio == pytest.approx(1.02, abs=0.02)
     assert compared["step"].inside
     # It speculates, so it calibrates nothing.
     assert found.plain is None
@@ -200,7 +200,7 @@ def test_a_plain_step_of_a_host_calibrates_later_plans_on_it(tmp_path: Path) -> 
         tmp_path, recorded(tmp_path / "other", [drafted()] * 3), "ling-3.0-flash-spark"
     )
     slower = later.compared[0].value / without.compared[0].value
-    assert slower == pytest.approx(0.718 / first.plain.apparent, rel=0.01)
+    assert slower == pytest.approx(0.696 / first.plain.apparent, rel=0.01)
 
 
 def test_own_steps_are_of_the_host_and_not_of_the_launch_to_predict(tmp_path: Path) -> None:
@@ -349,6 +349,20 @@ def test_errors_are_of_each_quantity() -> None:
     assert errors_of([]) == ()
 
 
+def test_a_launch_timed_with_and_without_speculation_has_a_break_even() -> None:
+    held = [each for each in held_out(LIBRARY, geometry_of) if each.compared.unit == ""]
+    assert [each.measurement.name for each in held] == [
+        "qwen3-8b-nextn-h200-c1", "qwen3-8b-nextn-h200-c4",
+    ]  # fmt: skip
+    assert held[0].compared.measured == pytest.approx(9.67 / 5.40)
+    assert all(each.compared.inside for each in held)
+    # Without any measured round it is missed, as it was before there was one.
+    unseen = held_out(LIBRARY, geometry_of, whole_model=True)
+    blind = [each for each in unseen if each.compared.unit == ""]
+    assert all(each.compared.ratio == pytest.approx(0.7, abs=0.02) for each in blind)
+    assert not any(each.compared.inside for each in blind)
+
+
 def test_every_measurement_is_predicted_by_others_alone() -> None:
     held = held_out(LIBRARY, geometry_of)
     assert {each.measurement.name for each in held} == set(LIBRARY.names("measurement"))
@@ -370,4 +384,5 @@ def test_the_published_error_of_predictions_is_no_worse_than_the_page_says() -> 
     assert all(each.compared.inside for each in on_spark)
     every = errors_of(each.compared for each in held)[0]
     assert 0.9 < every.median < 1.1
-    assert 0.6 < every.worst < 1.6
+    assert 0.5 < every.worst < 1.8
+    assert every.count - every.inside <= 1

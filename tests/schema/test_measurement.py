@@ -52,6 +52,7 @@ def test_a_rate_over_the_batch_is_a_time_a_token_and_a_step() -> None:
         ("date: 2026-08", "date: last summer", "date"),
         ("batch: 4", "batch: 4\ntopology: {replicas: 2}", "is of one replica"),
         ("measured_by: somebody\n", "", "measured_by"),
+        ("accepted: 2.5", "plain_ms: 5", "stands beside a speculative step"),
         ("batch: 4", "bacth: 4", "bacth"),
     ],
 )
