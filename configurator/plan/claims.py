@@ -18,7 +18,8 @@ from configurator.schema.claims import ANYWHERE, Conditions, Published
 
 Status = Literal["applies", "nearly", "does not"]
 _ORDER: dict[Status, int] = {"applies": 0, "nearly": 1, "does not": 2}
-_NEEDED = ("workload", "concurrency", "batch size", "temperature", "mechanisms")
+_DIVISIONS = ("expert", "replicas", "pipeline", "data")
+_NEEDED = ("workload", "concurrency", "batch size", "temperature", "mechanisms", *_DIVISIONS)
 """Conditions without which a published figure cannot be said to apply."""
 _OPEN_FAMILIES = ("cuda-graphs", "kv-cache")
 """Mechanisms that publications do not name although they have them on."""
@@ -117,20 +118,7 @@ def _rows(deployment: Deployment, published: Published) -> Iterator[Compared]:
         by_machine = False  # Of the files of a checkpoint, say.
     else:
         yield Compared("hardware", conditions.hardware, here, by_machine)
-    topology = deployment.profile.topology
-    sizes = {
-        "hosts": deployment.hosts,
-        "gpus": deployment.profile.hardware.gpus,
-        "tensor": topology.tensor,
-        "expert": topology.expert,
-        "replicas": topology.replicas,
-    }
-    for name, size in sizes.items():
-        there = getattr(conditions, name)
-        if there is not None:
-            yield Compared(name, str(there), str(size), by_machine)
-        elif name in ("hosts", "gpus", "tensor") and by_machine:
-            yield Compared(name, None, str(size), decides=False)
+    yield from _sizes(deployment, conditions, by_machine=by_machine)
     yield from _mechanisms(deployment, conditions)
     yield from _load(deployment, conditions)
     yield from _speculation(deployment, conditions)
@@ -140,6 +128,23 @@ def _rows(deployment: Deployment, published: Published) -> Iterator[Compared]:
         yield Compared("engine", conditions.engine, same, decides=False)
     else:
         yield Compared("engine", None, deployment.engine.name, decides=False)
+
+
+def _sizes(
+    deployment: Deployment, conditions: Conditions, *, by_machine: bool
+) -> Iterator[Compared]:
+    """How many of what. Of divisions that a publication does not state, 1 goes without saying."""
+    topology = deployment.profile.topology
+    sizes = {"hosts": deployment.hosts, "gpus": deployment.profile.hardware.gpus}
+    sizes |= {"tensor": topology.tensor}
+    divisions = {name: getattr(topology, name) for name in _DIVISIONS}
+    alone = conditions.workload.kind == "component"
+    for name, size in {**sizes, **divisions}.items():
+        there = getattr(conditions, name, None)
+        if there is not None:
+            yield Compared(name, str(there), str(size), by_machine)
+        elif by_machine and (name in sizes or (size > 1 and not alone)):
+            yield Compared(name, None, str(size), decides=False)
 
 
 def _model(deployment: Deployment, conditions: Conditions) -> Compared:

@@ -126,6 +126,19 @@ def test_machine_topology_and_mechanisms_decide(
     assert (found.status, found.why) == (status, why)
 
 
+def test_a_division_that_a_publication_does_not_state_is_taken_for_1(tmp_path: Path) -> None:
+    tp8 = "muse-spark-open-gb300x8-tp8"
+    assert "expert" not in {
+        r.condition for r in held(deployment(tp8), "muse-ordinary-step-12.9").open
+    }
+    mine = changed(tmp_path, f"extends: {tp8}\ntopology: {{expert: 4, data: 2}}\n")
+    rows = [r.text for r in held(mine, "muse-ordinary-step-12.9").open if r.needed]
+    assert rows[:2] == ["expert: not stated there, 4 here", "data: not stated there, 2 here"]
+    # Memory a GPU is computed for a tensor size, whatever runs beside it.
+    weights = held(deployment("muse-spark-open-gb300x8"), "muse-derived-weights-tp4-133")
+    assert [r.condition for r in weights.open if r.needed] == []
+
+
 def test_acceptance_on_another_machine_nearly_applies(tmp_path: Path) -> None:
     mine = changed(tmp_path, f"extends: {SPARK}\nhardware: {{name: h200}}\n")
     accepted = held(mine, "ling-acceptance-gsm8k-2.68")
