@@ -119,6 +119,10 @@ def _rests_on(found: Efficiency, sources: Sources) -> list[Row]:
         Row("bandwidth reached", f"{span(found.share)}, {where}", stands_on(found.share, sources)),
         Row("beside bytes", f"{span(found.layer)} a layer", stands_on(found.layer, sources)),
     ]
+    if found.round.high > 0:
+        rows.append(
+            Row("beside passes", f"{span(found.round)} a step", stands_on(found.round, sources))
+        )
     if found.rests_on:
         rows.append(Row("measured steps", ", ".join(found.rests_on)))
     return rows
