@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "--context",
     type=click.IntRange(1, 100_000_000),
     metavar="N",
-    help="Tokens of each in the caches while decoding. Default: the workload's, else 4096.",
+    help="Tokens of each in the caches while decoding. Default: the workload's, else 1024.",
 )
 @click.option(
     "--accepted",
@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 @click.option(
     "--host",
     metavar="NAME",
-    help="Calibrate with the plain steps that `configurator predictions --add` kept of this host.",
+    help="Calibrate with the plain steps that `configurator predictions --add` kept of this host. "
+    "Default: this machine, by its GPUs and memory.",
 )
 @click.option(
     "--plot",
@@ -123,8 +124,8 @@ def command(
     gc.set_threshold(100_000)
     library = open_library(content)
     asked = Asked(batch, context, experts, accepted)
-    own = _own_steps(host) if host is not None else ()
     deployment, refused = _judged(profile, library)
+    own = _own_steps(host) if host is not None else _steps_of_this_host(deployment)
     if running is not None:
         return _held(deployment, library, asked, own, running, api_key_env, output)
     plan = _planned(deployment, library, asked, own)
@@ -187,6 +188,17 @@ def _own_steps(host: str) -> tuple[Plain, ...]:
             else "record one: configurator predictions --add PROFILE EVIDENCE_DIR --host NAME",
         )  # fmt: skip
     return found
+
+
+def _steps_of_this_host(deployment: Deployment) -> tuple[Plain, ...]:
+    """Plain steps that the store has of this machine, if it is what the profile is for.
+
+    Raises:
+        ConfiguratorError: PLN004, the store cannot be read.
+    """
+    from configurator.plan.prediction_store import calibrating, default_store
+
+    return calibrating(default_store(), deployment.hardware.name)
 
 
 def _planned(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from configurator.deployment import Deployment
+from configurator.plan.figures import Figure
 from configurator.plan.model import Change, Geometry
 from configurator.plan.step_reads import Load, operations_of, reads_of
 from configurator.plan.step_round import Timed
@@ -47,7 +48,7 @@ def remarks_of(
 ) -> tuple[str, ...]:
     """Facts with their values, the most surprising first."""
     return (
-        *_speculation(deployment, geometry, timed),
+        *_speculation(deployment, machine.efficiency.round, timed),
         *_published(published, timed),
         *_efficiency(deployment, machine),
         *_unchanged(deployment, changes),
@@ -56,7 +57,7 @@ def remarks_of(
     )
 
 
-def _speculation(deployment: Deployment, geometry: Geometry, timed: Timed) -> Iterator[str]:
+def _speculation(deployment: Deployment, beside: Figure, timed: Timed) -> Iterator[str]:
     mechanism = deployment.speculation
     if mechanism is None:
         return
@@ -69,19 +70,25 @@ def _speculation(deployment: Deployment, geometry: Geometry, timed: Timed) -> It
         )
     if timed.ratio is None or timed.verify_ratio is None:
         return
-    said = mechanism.wish.acceptance.verify_cost_ratio if mechanism.wish.acceptance else None
     passes = sum(one.time.value * one.times for one in timed.passes[1:])
     ours = (
         f"verify over plain is {timed.verify_ratio.value:.2f}, with the draft's passes "
         f"{passes / timed.plain.time.value:.2f}, with what a round takes beside them "
         f"{timed.ratio.value:.2f} ({timed.ratio.low:.2f} to {timed.ratio.high:.2f})"
     )
+    said = mechanism.wish.acceptance.verify_cost_ratio if mechanism.wish.acceptance else None
     if said is not None:
         inside = timed.ratio.low <= said <= timed.ratio.high
-        yield (
-            f"{ours}; the profile's verify_cost_ratio of {said:g} is "
+        ours += (
+            f"; the profile's verify_cost_ratio of {said:g} is "
             f"{'inside' if inside else 'outside of'} the range, and it is not known which of the "
             "three it is"
+        )
+    yield ours
+    if beside.high > 0:
+        yield (
+            f"a round takes {beside.value * 1e3:.1f} ms ({beside.low * 1e3:.1f} to "
+            f"{beside.high * 1e3:.1f}) beside its passes: {beside.formula}"
         )
     if timed.accepted is None:
         yield (

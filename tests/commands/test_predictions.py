@@ -76,3 +76,27 @@ def test_the_store_shows_its_runs_to_people(tmp_path: Path, capsys: Capture) -> 
 def test_bad_input_is_refused(argv: list[str], fact: str, capsys: Capture) -> None:
     assert run(["predictions", *argv]) == 2
     assert fact in capsys.readouterr().err
+
+
+def test_a_plain_step_of_this_host_calibrates_later_plans(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    recorded(tmp_path / "evidence", [meta(step=0.028)] * 3)
+    add = ["--add", "ling-3.0-flash-spark-baseline", str(tmp_path / "evidence")]
+    assert run(["predictions", *add, "--host", "desk"]) == 0
+    capsys.readouterr()
+
+    def rests_on(*more: str) -> list[str]:
+        assert run(["plan", "ling-3.0-flash-spark", "--format", "json", *more]) == 0
+        efficiency = json.loads(capsys.readouterr().out)["step"]["efficiency"]
+        found: list[str] = efficiency["rests_on"]
+        return found
+
+    mine = ["ling-3.0-flash-spark-baseline (evidence)"]
+    others = ["ling-3.0-flash-fp4-spark-off-c1"]
+    assert rests_on("--host", "desk") == mine
+    monkeypatch.setattr("configurator.plan.prediction_store.this_host", lambda: "laptop")
+    assert rests_on() == others
+    monkeypatch.setattr("configurator.plan.prediction_store.this_host", lambda: "desk")
+    assert rests_on() == mine
