@@ -205,8 +205,8 @@ def _of_states(room: Room) -> list[str]:
         return []
     each = states.pool / (states.slots + 1)
     return [
-        f"{asked} state slots are {states.pool / 1e9:.2f} GB; requests at once ({limit}) use {used}, "
-        f"and the rest keeps prefixes: a slot less frees {each / 1e6:.0f} MB"
+        f"{asked} state slots are {states.pool / 1e9:.2f} GB; requests at once ({limit}) use "
+        f"{used}, and the rest keeps prefixes: a slot less frees {each / 1e6:.0f} MB"
     ]
 
 

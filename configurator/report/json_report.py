@@ -92,9 +92,14 @@ def judgement(result: Judgement, name: str | None, status: str | None) -> str:
     })  # fmt: skip
 
 
-def document(data: dict[str, Any]) -> str:
-    """Any document, redacted: what stands in it may be a launch of anybody."""
-    return _dump(_without_secrets(data))
+def document(data: dict[str, Any], known: dict[str, Any] | None = None) -> str:
+    """Any document, redacted: what stands in it may be a launch of anybody.
+
+    Args:
+        data: what is redacted.
+        known: what is added as it is, for it is content and of no launch.
+    """
+    return _dump({**_without_secrets(data), **(known or {})})
 
 
 def _without_secrets(data: dict[str, Any]) -> dict[str, Any]:

@@ -27,11 +27,10 @@ def plan_json(sheet: Sheet) -> str:
         "memory": plain(plan.memory),
         "geometry": plain(plan.geometry),
         "step": plain(plan.step),
-        "claims": _claims(sheet.claims),
         "second_opinion": plain(sheet.opinion),
         "unknown": list(plan.unknown),
         "exit_code": sheet.exit_code,
-    })  # fmt: skip
+    }, {"claims": _claims(sheet.claims)})  # fmt: skip
 
 
 def _claims(matches: tuple[Match, ...] | None) -> dict[str, Any] | None:
