@@ -173,8 +173,9 @@ def _own_steps(host: str) -> tuple[Plain, ...]:
     Raises:
         ConfiguratorError: PLN004, the store cannot be read; PLN007, it has none of this host.
     """
-    from configurator.plan.prediction_store import default_store, read_store
+    from configurator.plan.prediction_store import read_store
     from configurator.plan.predictions import own_steps
+    from configurator.plan.store_path import default_store
 
     records = read_store(default_store()).records
     found = own_steps(records, host)
@@ -196,9 +197,14 @@ def _steps_of_this_host(deployment: Deployment) -> tuple[Plain, ...]:
     Raises:
         ConfiguratorError: PLN004, the store cannot be read.
     """
-    from configurator.plan.prediction_store import calibrating, default_store
+    from configurator.plan.store_path import default_store
 
-    return calibrating(default_store(), deployment.hardware.name)
+    store = default_store()
+    if not store.exists():
+        return ()
+    from configurator.plan.prediction_store import calibrating
+
+    return calibrating(store, deployment.hardware.name)
 
 
 def _planned(

@@ -30,13 +30,6 @@ class Stored:
     """Lines that are no records: of a run that was cut off, or of a later version."""
 
 
-def default_store() -> Path:
-    """Where predictions are kept: below XDG_STATE_HOME, else ~/.local/state."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    root = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
-    return root / "configurator" / "predictions.jsonl"
-
-
 def read_store(path: Path) -> Stored:
     """The records at `path`; none where there is no file.
 

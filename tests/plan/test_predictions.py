@@ -23,7 +23,6 @@ from configurator.plan.prediction_errors import errors_of, errors_of_runs, held_
 from configurator.plan.prediction_store import (
     append,
     calibrating,
-    default_store,
     read_store,
     this_host,
 )
@@ -35,6 +34,7 @@ from configurator.plan.predictions import (
     record_from,
     record_of,
 )
+from configurator.plan.store_path import default_store
 
 GPU = "NVIDIA GB10, [N/A], 12.1, 580.95.05"
 
