@@ -32,7 +32,7 @@ FLOORS = [
     {"launch"},
     {"plan.model", "plan.shape", "plan.sharing", "plan.weights", "plan.caches"},
     {"plan.config_shape", "plan.headers", "plan.settings", "plan.geometry"},
-    {"plan.step_passes", "plan.efficiency"},
+    {"plan.step_passes", "plan.efficiency", "plan.store_path"},
     {"plan.step_reads"},
     {"plan.step_time"},
     {"plan.step_round"},

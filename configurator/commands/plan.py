@@ -175,7 +175,7 @@ def _own_steps(host: str) -> tuple[Plain, ...]:
     """
     from configurator.plan.prediction_store import read_store
     from configurator.plan.predictions import own_steps
-    from configurator.plan.store_place import default_store
+    from configurator.plan.store_path import default_store
 
     records = read_store(default_store()).records
     found = own_steps(records, host)
@@ -197,14 +197,14 @@ def _steps_of_this_host(deployment: Deployment) -> tuple[Plain, ...]:
     Raises:
         ConfiguratorError: PLN004, the store cannot be read.
     """
-    from configurator.plan.store_place import default_store
+    from configurator.plan.store_path import default_store
 
-    # What reads evidence is imported only where something is kept.
-    if not default_store().exists():
+    store = default_store()
+    if not store.exists():
         return ()
     from configurator.plan.prediction_store import calibrating
 
-    return calibrating(default_store(), deployment.hardware.name)
+    return calibrating(store, deployment.hardware.name)
 
 
 def _planned(

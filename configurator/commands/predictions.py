@@ -54,7 +54,7 @@ def command(
     from configurator.plan.geometry import geometry_of
     from configurator.plan.prediction_errors import held_out
     from configurator.plan.prediction_store import append, read_store
-    from configurator.plan.store_place import default_store
+    from configurator.plan.store_path import default_store
     from configurator.report.predictions import as_data, as_text
 
     if host is not None and added is None:

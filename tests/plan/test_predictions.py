@@ -34,7 +34,7 @@ from configurator.plan.predictions import (
     record_from,
     record_of,
 )
-from configurator.plan.store_place import default_store
+from configurator.plan.store_path import default_store
 
 GPU = "NVIDIA GB10, [N/A], 12.1, 580.95.05"
 

@@ -1,4 +1,4 @@
-"""Where predictions are kept; apart from what reads them, so that asking for it costs nothing."""
+"""Where predictions are kept; apart, so that whoever has none pays nothing for reading them."""
 
 from __future__ import annotations
 
