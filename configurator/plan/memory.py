@@ -34,6 +34,10 @@ _LOADING = (0.0, 0.1 * GIB, 0.5 * GIB)
 _CAPTURES = (0.1, 5.5)
 """What captures took on an H200, of what the engine sets aside for them: prefill graphs keep
 activations that it counts apart."""
+_MEDIA = (0.1 * GIB, 0.1 * GIB, 1.1 * GIB)
+"""Kept of the pools for a multimodal model: a cache of embeddings, and a pool for features where
+they go between processes on the GPU, as the engine chooses over NVLink between hosts
+(SGLANG_VLM_CACHE_SIZE_MB, SGLANG_MM_FEATURE_CACHE_MB)."""
 _UNIFIED = 0.03
 """Share of usable unified memory that other processes may hold at the launch."""
 
@@ -110,6 +114,9 @@ def _loaded(deployment: Deployment, geometry: Geometry) -> Figure:
     parts = [weights, *([draft] if draft else [])]
     low, value, high = (sum(getattr(p, k) for p in parts) for k in ("low", "value", "high"))
     text = " + ".join(f"{part.value / 1e9:.2f} GB" for part in parts)
+    if any(part.name == "towers" for part in geometry.parts):
+        low, value, high = low + _MEDIA[0], value + _MEDIA[1], high + _MEDIA[2]
+        text += f" + {_MEDIA[1] / GIB:.1f} GiB that the engine keeps for images"
     own = _until_shared(deployment, geometry)
     if own:
         low, value, high = low + own, value + own, high + own
