@@ -91,7 +91,7 @@ def collect_evidence(
     Raises:
         ConfiguratorError: a target, file or key that cannot be used.
     """
-    arguments = _from_profile(deployment, SecretRef(env=api_key_env) if api_key_env else None)
+    arguments = _from_profile(deployment, _reference(api_key_env) if api_key_env else None)
     if level is not None:
         arguments["level"] = level
     if reference is not None:
@@ -113,6 +113,21 @@ def collect_evidence(
         except CollectError as error:
             raise ConfiguratorError.single("COL001", str(error)) from error
         return read_evidence(folder)
+
+
+def _reference(name: str) -> SecretRef:
+    """A variable as a profile would name it.
+
+    Raises:
+        ConfiguratorError: COL002, a profile could not name this one.
+    """
+    try:
+        return SecretRef(env=name)
+    except ValueError as error:
+        raise ConfiguratorError.single(
+            "COL002", f"variable {name} cannot hold the API key: a profile cannot name it either",
+            "put the key into a variable of its own, in capitals, for instance API_KEY",
+        ) from error  # fmt: skip
 
 
 def _from_profile(deployment: Deployment | None, key: SecretRef | None) -> dict[str, Any]:

@@ -164,6 +164,9 @@ class Workload(StrictModel):
     """Typical output length."""
     sampling: Sampling = Sampling()
     """How tokens are sampled."""
+    text: Text | None = None
+    """What the requests are: the name of a data set or load, for instance `GSM8K`, as published
+    figures name theirs; without it a plan leaves open whether they hold."""
     prompts: list[Text] = []
     """Texts of this workload for the self-check; acceptance depends on the text."""
 
@@ -336,7 +339,7 @@ class Profile(StrictModel):
     container: Container = Container()
     """What the targets that run in containers need."""
     claims: list[Text] = []
-    """Published figures this deployment refers to, by the id they have in a kernel entry."""
+    """Published figures this deployment refers to, by id: of its model or mechanisms."""
     deviations: list[Deviation] = []
     """Where this profile differs from the recipe it follows."""
     extra: Extra = Extra()
