@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from render.test_docker_words import SHIPPED
+from render.deployments import CLEAN
 from stand_in import LIBRARY
 from test_packaging import build
 
@@ -35,7 +35,7 @@ def start(target: str, name: str, folder: Path | None = None, more: str = "") ->
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", CLEAN)
 def test_engine_plugins_weights_and_the_way_back_are_said(target: str, name: str) -> None:
     text = start(target, name)
     deployment = resolve(*LIBRARY.profile(name), LIBRARY)
@@ -55,7 +55,7 @@ def test_engine_plugins_weights_and_the_way_back_are_said(target: str, name: str
 
 
 @pytest.mark.parametrize("target", ["bash", "docker"])
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", CLEAN)
 def test_every_script_has_its_whole_line(target: str, name: str) -> None:
     files = rendered(target, name)
     text = files["START.md"]
