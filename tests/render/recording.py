@@ -1,4 +1,7 @@
-"""A stand-in for `python3` that writes down what it is started with."""
+"""A stand-in for `python3` that writes down what it is started with, and one for `sleep`.
+
+Scripts wait with `sleep 1` for an engine that is there for moments: here their pauses are short.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,19 @@ env -0 >"{seen}.env.partial"
 mv "{seen}.env.partial" "{seen}.env"
 {after}
 """
+_SLEEP = "#!/bin/bash\nexec /bin/sleep 0.02\n"
 
 
 def recorder(tools: Path, seen: str, before: str = "", after: str = "") -> None:
-    """Put it into a folder of programs; `seen`, `before` and `after` are words of bash.
+    """Put them into a folder of programs; `seen`, `before` and `after` are words of bash.
 
     `before` runs first, `after` once everything is written.
     """
     tools.mkdir(exist_ok=True)
-    program = tools / "python3"
-    program.write_text(_PYTHON.format(seen=seen, before=before, after=after))
-    program.chmod(0o755)
+    python = _PYTHON.format(seen=seen, before=before, after=after)
+    for name, text in {"python3": python, "sleep": _SLEEP}.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
 
 
 def recorded(seen: Path | str) -> Started:

@@ -19,10 +19,8 @@ def arrives(deployment: Deployment, folder: Path) -> None:
     """Every process gets exactly the words and variables of its launch."""
     out, tools = folder / "out", folder / "tools"
     write(TARGETS["bash"](deployment), out)
-    # Nothing answers, nobody waits for it, and the engine ends as soon as it has noted its launch.
+    # Nothing answers, and the engine ends as soon as it has noted its launch.
     recorder(tools, "$STUB/seen", before="[[ $1 != -c ]] || exit 1")
-    (tools / "sleep").write_text("#!/bin/bash\n")
-    (tools / "sleep").chmod(0o755)
     given = {
         **surroundings(deployment),
         "PATH": f"{tools}:/usr/bin:/bin",

@@ -45,8 +45,6 @@ AFTER = """
 for _ in {1..1200}; do ! written "$STUB_ALL" || break; /bin/sleep 0.05; done
 exit 5
 """
-# Steps and the job look whether something has changed.
-SLEEP = "#!/usr/bin/env bash\nexec /bin/sleep 0.05\n"
 SEEN = "$STUB/seen-$SLURMD_NODENAME-${port%% *}"
 ADDRESS = re.compile(r"REPLICA\d+_HOST0_ADDR")
 NODES = ("node-a", "node-b", "node-c", "node-d")
@@ -64,7 +62,7 @@ def submitted(
         (out / name).write_text(text)
     tools = folder / "tools"
     recorder(tools, SEEN, BEFORE, AFTER)
-    for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("sleep", SLEEP)):
+    for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
     return subprocess.run(
