@@ -17,6 +17,8 @@ from configurator.render import TARGETS, write
 from configurator.resolve import resolve
 
 LIBRARY = Library()
+MEETING_PORT = 20_000
+"""Where ranks over hosts meet, unless a profile says otherwise."""
 ENGINE = r"""
 import http.server, json, os, signal, sys, threading, time
 folder = os.environ["STUB"]
@@ -110,9 +112,16 @@ def launch(
 
 
 def free_port() -> int:
-    """A port that nobody has now, below those that the system gives to clients as they come."""
+    """A port that nobody has now, below those that the system gives to clients as they come.
+
+    Processes of a run that tests side by side never get the same.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    ports = range(15_001 + int(worker) % 16, 30_000, 16) if worker else range(15_001, 30_000)
     while True:
-        port = random.randrange(15_000, 30_000)
+        port = random.choice(ports)
+        if port == MEETING_PORT:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -149,11 +158,15 @@ def wait_until_gone(pid: int) -> bool:
     return not alive(pid)
 
 
-def shellcheck(*scripts: Path) -> None:
-    """The ShellCheck of the test extra: an older one knows findings by other names."""
+def shellcheck(*scripts: Path, dataflow: bool = True) -> None:
+    """The ShellCheck of the test extra: an older one knows findings by other names.
+
+    Half of its time goes into following the flow of data, which can be left out.
+    """
     command = Path(sys.executable).parent / "shellcheck"
+    flow = f"--extended-analysis={str(dataflow).lower()}"
     done = subprocess.run(
-        [command, "--severity=style", *scripts], capture_output=True, text=True, check=False
+        [command, "--severity=style", flow, *scripts], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
 
