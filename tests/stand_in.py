@@ -17,6 +17,8 @@ from configurator.render import TARGETS, write
 from configurator.resolve import resolve
 
 LIBRARY = Library()
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+"""What ends a script in order, and its exit code then."""
 MEETING_PORT = 20_000
 """Where ranks over hosts meet, unless a profile says otherwise."""
 ENGINE = r"""
@@ -156,6 +158,26 @@ def wait_until_gone(pid: int) -> bool:
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     return not alive(pid)
+
+
+def signalled(process: subprocess.Popen[str], folder: Path, sent: signal.Signals) -> int:
+    """The exit code of a script that gets a signal once its engine is checked, and ends it."""
+    wait_for(folder / "checked.json")
+    os.killpg(process.pid, sent)
+    process.communicate(timeout=60)
+    assert not alive(int(str(seen(folder)["pid"])))
+    return process.returncode
+
+
+def interrupted_twice(process: subprocess.Popen[str], folder: Path) -> None:
+    """Interrupt a script whose engine does not end, and once more when it says so."""
+    wait_for(folder / "checked.json")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.stdout is not None
+    assert any("interrupt once more" in line for line in process.stdout)
+    assert alive(int(str(seen(folder)["pid"])))
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=20)
 
 
 def shellcheck(*scripts: Path, dataflow: bool = True) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import random
 import socket
 import threading
@@ -12,44 +11,48 @@ from dataclasses import dataclass, field
 
 from configurator.selftest.matrix import Start
 
-_PLACES = range(10_000, 21_500, 500)
-"""Below what the engine draws at random (from 22000) and what the system gives to clients; apart
-by more than the engine goes from a server's own port (233, and some for the ranks)."""
-
-
-def _shuffled() -> Iterator[int]:
-    # Another run on this machine should not go the same way.
-    return itertools.cycle(random.sample(_PLACES, len(_PLACES)))
+_RANGE = range(10_000, 21_500)
+"""Below what the engine draws at random (from 22000) and what the system gives to clients."""
+_APART = 500
+"""More than the engine goes from a server's own port: 233, and some for the ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Hands out ports, each to one server after all others have had theirs."""
+    """Ports of the servers of one run."""
 
-    _next: Iterator[int] = field(default_factory=_shuffled)
+    _used: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextlib.contextmanager
     def for_server(self, start: Start) -> Iterator[int]:
-        """A port that is free; or one on which a stranger listens who hangs up on everybody."""
+        """A port that is free; or one on which a stranger listens who hangs up on everybody.
+
+        It is far from those of all servers that run meanwhile.
+        """
         with self._held() as held:
             port: int = held.getsockname()[1]
-            if start.port == "taken":
+            if start.port == "free":
+                held.close()
+            else:
                 held.listen()
-                stranger = threading.Thread(target=_hang_up, args=(held,), daemon=True)
-                stranger.start()
-                try:
-                    yield port
-                finally:
-                    with contextlib.suppress(OSError):
-                        held.shutdown(socket.SHUT_RDWR)
-                return
-        yield port
+                threading.Thread(target=_hang_up, args=(held,), daemon=True).start()
+            try:
+                yield port
+            finally:
+                with contextlib.suppress(OSError):
+                    held.shutdown(socket.SHUT_RDWR)
+                with self._lock:
+                    self._used.remove(port)
 
     def _held(self) -> socket.socket:
-        """A socket that is bound to the next port that is free."""
-        with self._lock:
-            for port in itertools.islice(self._next, len(_PLACES)):
+        """A socket that is bound to a free port."""
+        while True:
+            # At random, so that another run on this machine takes others.
+            port = random.choice(_RANGE)
+            with self._lock:
+                if any(abs(port - other) < _APART for other in self._used):
+                    continue
                 held = socket.socket()
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 try:
@@ -57,8 +60,8 @@ class Ports:
                 except OSError:
                     held.close()
                 else:
+                    self._used.add(port)
                     return held
-        raise OSError(f"no port is free among {_PLACES[0]}, {_PLACES[1]} and so on")
 
 
 def nodes_of(start: Start, port: int) -> list[tuple[str, int, list[str]]]:
