@@ -28,6 +28,7 @@ COMMANDS = {
     "check": "Prove from evidence what took effect.",
     "probe-bundle": "Write the plugin that reports from inside the engine.",
     "selftest": "Sabotage real engines and see whether it is noticed.",
+    "kernels": "Try on this machine what kernels promise.",
     "explain": "Explain a finding's code, a probe or a mechanism.",
     "engine": "Say what each version of the engine knows, and since when.",
     "list": "List what can be named in a profile or on the command line.",

@@ -37,6 +37,7 @@ FOLDERS = {
 """Kinds of entries and the folder each lies in."""
 
 _MAX_EXTENDS = 16
+_SELFTEST = "_selftest.py"
 EntryT = TypeVar("EntryT", bound=Entry)
 At = Callable[[], Position | None] | None
 """Where a name was asked for; looked up only when it does not exist."""
@@ -94,6 +95,14 @@ class Library:
     def kernel(self, name: str, at: At = None) -> Kernel:
         """The kernel entry `name`."""
         return self._entry("kernel", Kernel, name, at)
+
+    def selftests(self) -> dict[str, Path]:
+        """The kernels' self-tests by name: `a-b` for a_b_selftest.py in a folder `kernels`."""
+        found: dict[str, Path] = {}
+        for root in self.roots:
+            for path in (root / FOLDERS["kernel"]).glob(f"*{_SELFTEST}"):
+                found[path.name.removesuffix(_SELFTEST).replace("_", "-")] = path
+        return dict(sorted(found.items()))
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from configurator.rules import Rule
 from configurator.schema.content import Claim, Kernel
+from configurator.schema.selftests import SelfTest
 
 if TYPE_CHECKING:
     from configurator.probes import Probe
@@ -27,6 +28,7 @@ INPUT_CODES = {
     "REF003": "`extends` leads back to itself.",
     "REF004": "An entry whose name differs from its file's.",
     "REF005": "A name on the command line that does not exist.",
+    "REF006": "A kernel without a self-test.",
     "LOAD001": "A module of rules or probes does not load.",
     "LOAD002": "Two modules define the same rule code or probe name.",
     "INT001": "A rule crashed: a fault of the rule, not of the profile.",
@@ -83,6 +85,8 @@ INPUT_CODES = {
     "SLF002": "An engine's Python for the self-test that has no engine.",
     "SLF003": "An engine for the self-test of another release than its stand-ins follow.",
     "SLF004": "Models for the self-test that cannot be made.",
+    "KRN001": "A Python for the kernels' self-tests that cannot be run.",
+    "KRN002": "A file of a host's figures that cannot be read or written.",
     "RUN001": "A deployment that runs already on this host, or whose lock cannot be opened.",
     "RUN002": "The address of another host, which must be given.",
     "RUN003": "A secret that cannot be read, or that is empty.",
@@ -118,12 +122,19 @@ def kernel_page(kernel: Kernel) -> str:
         ("Excludes", kernel.excludes),
         ("Options", [f"{name}: {option.description}" for name, option in kernel.options.items()]),
         ("Judged by", [f"{e.mechanism}: probe {e.probe}" for e in kernel.evidence]),
+        ("Tried by", [selftest_line(test) for test in kernel.selftests]),
         ("Published figures", [claim_line(claim) for claim in kernel.claims]),
         ("Sources", kernel.sources),
     ):
         if items:
             lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
     return "\n".join(lines)
+
+
+def selftest_line(test: SelfTest) -> str:
+    """A self-test with what is promised of it, in one line."""
+    promised = ", ".join(f"{name} at least {least:g}" for name, least in test.minimum.items())
+    return f"`configurator kernels test {test.name}`{': ' if promised else ''}{promised}"
 
 
 def claim_line(claim: Claim) -> str:

@@ -42,6 +42,9 @@ FLOORS = [
     {"report.terminal", "report.json_report", "report.launches", "report.sarif", "report.junit"},
     {"report.formats", "report.html", "inengine.bundle"},
     {"up.session", "up.preflight", "up.launching"},
+    {"kerneltests.model"},
+    {"kerneltests.choosing", "kerneltests.running", "kerneltests.store"},
+    {"report.kernels"},
     {"commands"},
     {"cli"},
     {"docs", "__main__"},
@@ -174,6 +177,19 @@ def test_content_modules_import_only_the_public_package() -> None:
                 assert node.module == "configurator", f"{path.name} imports {node.module}"
 
 
+def test_self_tests_of_kernels_need_nothing_of_ours() -> None:
+    paths = set((ROOT / "kernels").glob("*.py"))
+    assert "selftest_kit" in {path.stem for path in paths}
+    allowed = {*sys.stdlib_module_names, "torch", "triton", "sglang", "selftest_kit"}
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, path.name
+                names = [node.module or ""]
+            assert {name.split(".")[0] for name in names} <= allowed, path.name
+
+
 def test_the_core_needs_neither_torch_nor_the_engine() -> None:
     for module, path in ((module_name(p), p) for p in PACKAGE.rglob("*.py")):
         if module.startswith("selftest.rig."):
@@ -206,7 +222,10 @@ def test_version_does_not_import_the_schema() -> None:
 
 
 def test_modules_stay_readable() -> None:
-    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "validators").glob("*.py")]:
+    content = (
+        path for folder in ("validators", "kernels") for path in (ROOT / folder).glob("*.py")
+    )
+    for path in [*PACKAGE.rglob("*.py"), *content]:
         text = path.read_text()
         assert text.count("\n") <= 450, f"{path} has {text.count(chr(10))} lines"
         for node in ast.walk(ast.parse(text)):

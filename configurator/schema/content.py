@@ -16,6 +16,7 @@ from configurator.schema.base import (
     StrictModel,
     Text,
 )
+from configurator.schema.selftests import SelfTest
 
 Arch = Annotated[str, Field(pattern=r"^(sm_[0-9]+|cpu)$")]
 Positive = Annotated[float, Field(gt=0)] | Annotated[int, Field(gt=0)]
@@ -396,3 +397,5 @@ class Kernel(Entry):
     """What is judged when it is asked for."""
     claims: list[Claim] = []
     """Published figures."""
+    selftests: list[SelfTest] = []
+    """Programs that try it on a machine, and what they promise."""

@@ -1,0 +1,111 @@
+"""What self-tests measured on a host, kept for plans (docs/kernels.md has the format).
+
+One JSON file a host. A later run of a self-test replaces what it measured before; what other
+self-tests measured stays. Of a self-test that came out wrong nothing is kept: its figures are no
+measurement.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from configurator.collector.writing import write
+from configurator.errors import ConfiguratorError
+from configurator.kerneltests.model import Measured, Result, Verdict
+
+FORMAT: Literal[1] = 1
+_MOST_BYTES = 1 << 20
+
+
+class Kept(BaseModel):
+    """What one self-test measured."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    measured_at: str
+    """UTC, as 2026-11-30T14:05:00Z."""
+    verdict: Verdict
+    figures: dict[str, Measured]
+    machine: dict[str, Any]
+    """Versions, and the GPU."""
+
+
+class HostFigures(BaseModel):
+    """All that is kept of one host."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    format: Literal[1]
+    host: str
+    selftests: dict[str, Kept] = {}
+
+    def figure(self, selftest: str, name: str) -> Measured | None:
+        """A figure of a self-test; None: it was not measured here."""
+        kept = self.selftests.get(selftest)
+        return kept.figures.get(name) if kept else None
+
+
+def default_path() -> Path:
+    """Where this host's figures are kept: below XDG_STATE_HOME, or ~/.local/state."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", platform.node()).lstrip(".") or "host"
+    return Path(base) / "configurator" / "hosts" / f"{name}.json"
+
+
+def read_figures(path: Path) -> HostFigures | None:
+    """What is kept in a file; None: there is none.
+
+    Raises:
+        ConfiguratorError: KRN002, it cannot be read, or is something else.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise _unusable(path, f"is larger than {_MOST_BYTES >> 20} MiB")
+        return HostFigures.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable(path, f"cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise _unusable(path, f"holds no figures of a host: {place}: {first['msg']}") from error
+
+
+def keep(path: Path, results: Iterable[Result]) -> bool:
+    """Add what was measured to a host's file; False: nothing was.
+
+    Raises:
+        ConfiguratorError: KRN002, the file is something else or cannot be written.
+    """
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    new = {
+        result.name: Kept(
+            measured_at=now, verdict=result.verdict,
+            figures=dict(result.figures), machine=dict(result.machine),
+        )
+        for result in results
+        if result.figures and result.verdict != "wrong"
+    }  # fmt: skip
+    if not new:
+        return False
+    before = read_figures(path)
+    kept = {**(before.selftests if before else {}), **new}
+    figures = HostFigures(format=FORMAT, host=platform.node(), selftests=dict(sorted(kept.items())))
+    try:
+        write(path, figures.model_dump(mode="json"), ())
+    except OSError as error:
+        raise _unusable(path, f"cannot be written: {error.strerror}") from error
+    return True
+
+
+def _unusable(path: Path, fact: str) -> ConfiguratorError:
+    return ConfiguratorError.single("KRN002", f"{path} {fact}", "give another with --store FILE")

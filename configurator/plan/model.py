@@ -1,0 +1,196 @@
+"""A plan as data: what the estimators make and reports show.
+
+All bytes are per GPU unless said otherwise. A part that is not known is no zero: it is named in
+`unknown`, and what depends on it is absent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from configurator.plan.figures import Figure
+
+Owner = Literal["target", "draft"]
+Split = Literal["tensor", "expert", "replicated"]
+"""How ranks share a part: by tensor parallel size, whole experts by expert parallel size, or each
+rank has all of it."""
+Reading = Literal["all", "experts", "rows"]
+"""What one forward pass reads of a part: all of it, the experts its tokens choose, or single rows
+(an embedding)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Weights of one class of tensors, of the whole model."""
+
+    name: str
+    """`routed experts`, `shared experts`, `attention`, `dense MLP`, `router`, `LM head`, ..."""
+    owner: Owner
+    parameters: float
+    dtype: str
+    """As stored: `bf16`, `fp8`, `mxfp4`, ..."""
+    size: Figure
+    """Bytes of all of it, scales included, before ranks share it."""
+    split: Split
+    reads: Reading
+    layers: int = 1
+    experts: int = 0
+    """Routed experts a layer; 0: no experts."""
+    chosen: int = 0
+    """Routed experts that one token activates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What layers of one kind keep of the sequences, on one GPU."""
+
+    kind: Literal["full", "sliding", "mla", "linear", "mamba"]
+    owner: Owner
+    layers: int
+    per_token: Figure
+    """Bytes a token, all layers of this kind together; 0 where they keep a state."""
+    per_request: Figure
+    """Bytes of a request's state, whatever its length; 0 where they keep tokens."""
+    window: int | None = None
+    """Tokens of a sequence that are kept; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The model of a deployment in numbers."""
+
+    parts: tuple[Part, ...]
+    caches: tuple[Cache, ...]
+    weights: Figure | None
+    """Bytes of the target on one GPU; None: not known."""
+    draft: Figure | None
+    """Bytes of the draft on one GPU, beyond what it shares; None: no draft, or not known."""
+    unknown: tuple[str, ...] = ()
+    """What is not known, and what therefore is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One part of a GPU's memory."""
+
+    name: str
+    kind: Literal["weights", "draft", "kv", "state", "graphs", "workspace", "reserve", "free"]
+    size: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one GPU's memory is used for."""
+
+    total: Figure
+    """Bytes that the engine sees."""
+    shares: tuple[Share, ...]
+    """In the order in which they are taken; together they are `total`, unless it does not fit."""
+    fits: bool | None
+    """None: it cannot be told."""
+    fraction: Figure | None
+    """--mem-fraction-static that works, least to most; None: none does, or it is not known."""
+    asked_fraction: float | None
+    """What the profile sets; None: the engine chooses."""
+    tokens: Figure | None
+    """Token capacity of one replica's KV cache."""
+    requests: Figure | None
+    """Sequences of the profile's context that fit at once, limits of the profile included."""
+    context: Figure | None
+    """Longest single sequence that fits."""
+    breaks_first: str
+    """What fails first when more is asked for, and at which value."""
+    remarks: tuple[str, ...] = ()
+    """Facts with values for the reader: what does not fit and what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOf:
+    """Bytes that one pass reads, or reads and writes, of one class."""
+
+    name: str
+    size: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One forward pass of decode."""
+
+    name: Literal["plain decode", "draft", "verify"]
+    tokens: int
+    """Tokens a sequence in it: 1, or the width of the verify step."""
+    times: int
+    """How often it runs in one step."""
+    reads: tuple[ReadOf, ...]
+    time: Figure
+    """Seconds of one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    """The share of the memory bandwidth that decode reaches, and the measurement it rests on."""
+
+    share: Figure
+    host: str
+    """The host it was measured on; empty: other hosts of this kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one mechanism of the profile changes in a step, all others kept."""
+
+    mechanism: str
+    without: Figure
+    """Seconds a token without it."""
+    with_it: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedUp:
+    """Speed-up by speculation at one acceptance length."""
+
+    accepted: float
+    low: float
+    value: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The decode step of a deployment at one batch size."""
+
+    batch: int
+    context: int
+    """Tokens of context that the caches are read at."""
+    passes: tuple[Pass, ...]
+    efficiency: Efficiency
+    plain: Figure
+    """Seconds a token without speculation, the other mechanisms kept."""
+    step: Figure
+    """Seconds a step as the profile has it."""
+    accepted: Figure | None
+    """Tokens a step; None: no speculation, or nothing says."""
+    per_token: Figure | None
+    """Seconds a token of one request (TPOT); None where acceptance is not known."""
+    throughput: Figure | None
+    """tok/s over the batch; None where acceptance is not known."""
+    ratio: Figure | None
+    """(draft + verify) / plain: the acceptance length at which speculation breaks even."""
+    curve: tuple[SpeedUp, ...] = ()
+    changes: tuple[Change, ...] = ()
+    bound: str = ""
+    """What bounds the step: bytes of which class, launches, synchronisation."""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is planned of one deployment, before it runs."""
+
+    name: str
+    geometry: Geometry
+    memory: Memory | None
+    step: Step | None
+    unknown: tuple[str, ...]
+    """What is missing and why, across all of it."""

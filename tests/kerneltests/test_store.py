@@ -1,0 +1,70 @@
+"""What a host measured, kept between runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from kerneltests.programs import FIGURE
+
+from configurator.errors import ConfiguratorError
+from configurator.kerneltests.model import Measured, Result, Verdict
+from configurator.kerneltests.store import default_path, keep, read_figures
+
+
+def result(name: str, value: float, verdict: Verdict = "ok") -> Result:
+    figure = Measured.model_validate({**FIGURE, "value": value, "unit": "GB/s"})
+    return Result(name, verdict, "", 1.0, (), (("copy_gb_s", figure),), (("gpu", "NVIDIA H200"),))
+
+
+def test_figures_are_kept_and_replaced_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "host.json"
+    assert keep(path, [result("host-ceilings", 4200), result("moe-reads", 4000)])
+    assert keep(path, [result("host-ceilings", 4300, "slow")])
+    kept = read_figures(path)
+    assert kept is not None
+    assert sorted(kept.selftests) == ["host-ceilings", "moe-reads"]
+    figure = kept.figure("host-ceilings", "copy_gb_s")
+    assert figure is not None
+    assert (figure.value, figure.unit, figure.runs) == (4300, "GB/s", 50)
+    assert kept.figure("host-ceilings", "read_gb_s") is None
+    assert kept.figure("all-reduce", "copy_gb_s") is None
+    stored = kept.selftests["host-ceilings"]
+    assert (stored.verdict, stored.machine["gpu"]) == ("slow", "NVIDIA H200")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", stored.measured_at)
+    assert json.loads(path.read_text())["format"] == 1
+
+
+def test_wrong_numbers_and_no_numbers_are_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "host.json"
+    assert not keep(path, [result("a", 1, "wrong"), Result("b", "not_run", "no GPU", 1.0)])
+    assert not path.exists()
+    assert read_figures(path) is None
+
+
+def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("platform.node", lambda: "../gpu 7")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "configurator" / "hosts" / "_gpu_7.json"
+    monkeypatch.setenv("XDG_STATE_HOME", "")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert default_path() == Path("/home/me/.local/state/configurator/hosts/_gpu_7.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2, "host": "a"}', '{"format": 1}'])
+def test_something_else_is_neither_read_nor_overwritten(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "host.json"
+    path.write_text(text)
+    with pytest.raises(ConfiguratorError, match=r"KRN002 .* holds no figures of a host"):
+        read_figures(path)
+    with pytest.raises(ConfiguratorError, match="KRN002"):
+        keep(path, [result("a", 1)])
+    assert path.read_text() == text
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfiguratorError, match=r"KRN002 .*/file/host.json cannot be"):
+        keep(tmp_path / "file" / "host.json", [result("a", 1)])
