@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from render.test_docker_words import SHIPPED
+from render.deployments import CLEAN
 from stand_in import LIBRARY
 from test_packaging import build
 
@@ -36,7 +36,7 @@ def start(target: str, name: str, folder: Path | None = None, more: str = "") ->
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", CLEAN)
 def test_engine_plugins_and_weights_are_said_the_same_everywhere(target: str, name: str) -> None:
     text = start(target, name)
     deployment = resolve(*LIBRARY.profile(name), LIBRARY)
@@ -86,7 +86,7 @@ def test_a_plugin_without_an_entry_point_of_its_own_is_said(tmp_path: Path, targ
 
 
 @pytest.mark.parametrize("target", ["bash", "docker"])
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", CLEAN)
 def test_every_script_has_its_whole_line(target: str, name: str) -> None:
     files = rendered(target, name)
     text = files["START.md"]
