@@ -279,8 +279,38 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Ran:
+    """One kernel, or copy, of one step."""
+
+    name: str
+    start_us: float
+    """Since the first one of the step began."""
+    dur_us: float
+    stream: int
+    by_graph: bool = False
+    """A replayed graph ran it."""
+    is_copy: bool = False
+    """A copy or a fill of memory, which is no kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Steps of one kind and one batch size."""
+
+    size: int
+    steps: int
+    replayed: int
+    """Those of them of whose kernels a replayed graph ran at least half."""
+    eager: int
+    """Those of which every kernel was launched by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class TraceStep:
-    """Steps of one kind (DECODE, TARGET_VERIFY, draft, ...) in a trace."""
+    """Steps of one kind (DECODE, TARGET_VERIFY, draft, ...) in a trace.
+
+    Counts are means over the steps, times are medians.
+    """
 
     kind: str
     steps: int
@@ -289,8 +319,24 @@ class TraceStep:
     graph_launches: float
     kernels: float
     """Kernels executed a step."""
-    last_gemm: str = ""
-    """Name of the last GEMM kernel of the steps: the LM head."""
+    sample: tuple[Ran, ...] = ()
+    """What the GPU ran in the step that took the median of time there, in the order it began."""
+    within: str = ""
+    """The kind of the step that these are parts of; empty: they are none."""
+    batches: tuple[Batch, ...] = ()
+    """By batch size, where the steps name it."""
+    by_name: tuple[Kernel, ...] = ()
+    """Kernels and copies of all the steps."""
+    cpu_us: float = 0.0
+    """From the begin to the end of a step on the CPU."""
+    gpu_us: float = 0.0
+    """Kernels and copies of a step, added up."""
+    span_us: float = 0.0
+    """From the begin of the first kernel or copy of a step to the end of its last."""
+    idle_us: float = 0.0
+    """What of the span no kernel and no copy ran in, on any stream."""
+    every_us: float = 0.0
+    """From the begin of a step to the begin of the next of its kind; 0: there is only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +346,12 @@ class Trace:
     file: str
     kernels: tuple[Kernel, ...]
     steps: tuple[TraceStep, ...] = ()
+    copies: tuple[Kernel, ...] = ()
+    """Copies and fills of memory, which are no kernels."""
+    device: str = ""
+    """Name of the GPU; empty: the trace is of a CPU, or does not say."""
+    events: int = 0
+    """Events of any kind in the file."""
 
 
 @dataclass(frozen=True, slots=True)
