@@ -51,6 +51,19 @@ if TYPE_CHECKING:
     help="Process that listens at a --url, or started what does: its environment; repeatable.",
 )
 @click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="[REPLICA=]FILE",
+    help="Profiler trace of a server; repeatable. With one, --level 3 records none itself.",
+)
+@click.option(
+    "--trace-dir",
+    metavar="DIR",
+    help="Folder that the engine writes its trace to on --level 3, as it names it. Default: that "
+    "of its environment, or /tmp.",
+)
+@click.option(
     "--replay",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -66,7 +79,8 @@ if TYPE_CHECKING:
 @click.option(
     "--level",
     type=click.IntRange(1, 3),
-    help="1: at most 3 short requests; 2: enough for an interval. Default: the profile's, else 1.",
+    help="1: at most 3 short requests; 2: enough for an interval; 3: also a profiler trace of 16 "
+    "steps. Default: the profile's, else 1.",
 )
 @click.option("--passive", is_flag=True, help="Send no requests; only look.")
 @click.option(
@@ -111,6 +125,8 @@ def command(
     logs: tuple[str, ...],
     reports: tuple[str, ...],
     pids: tuple[str, ...],
+    traces: tuple[str, ...],
+    trace_dir: str | None,
     replay: Path | None,
     reference: Path | None,
     level: int | None,
@@ -134,10 +150,11 @@ def command(
         raise click.UsageError("give exactly one of PROFILE and --expect")
     if (replay is None) == (not urls):
         raise click.UsageError("give exactly one of --url and --replay")
-    if replay is not None and (logs or reports or pids or passive or wait_s or out or level):
+    beside = (logs, reports, pids, traces, trace_dir, passive, wait_s, out, level)
+    if replay is not None and any(beside):
         raise click.UsageError(
-            "--replay reads what was recorded: leave out --log, --reports, --pid, --level, "
-            "--passive, --wait and --out"
+            "--replay reads what was recorded: leave out --log, --reports, --pid, --trace, "
+            "--trace-dir, --level, --passive, --wait and --out"
         )
     _refuse_itself(reference, replay or out)
     library = open_library(content)
@@ -156,7 +173,7 @@ def command(
     else:
         from configurator.commands.collecting import Targets, collect_evidence
 
-        targets = Targets.parse(urls, logs, reports, pids)
+        targets = Targets.parse(urls, logs, reports, pids, traces, trace_dir)
         evidence = collect_evidence(
             targets, deployment, level, passive, wait_s, api_key_env, out, baseline
         )

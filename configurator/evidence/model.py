@@ -305,6 +305,24 @@ class Batch:
     """Those of which every kernel was launched by itself."""
 
 
+_ROLES = {
+    "DECODE": "decode",
+    "TARGET_VERIFY": "verify",
+    "VERIFY": "verify",
+    "verify": "verify",
+    "draft": "draft",
+    "draft_decode": "draft",
+    "DRAFT": "draft",
+    "draft_extend": "draft extend",
+    "DRAFT_EXTEND": "draft extend",
+    "DRAFT_EXTEND_V2": "draft extend",
+    "EXTEND": "prefill",
+    "MIXED": "prefill",
+    "SPLIT_PREFILL": "prefill",
+}
+"""Kinds of steps by what they are for. SGLang 0.5.17 and 0.5.23, utils/profile_utils.py."""
+
+
 @dataclass(frozen=True, slots=True)
 class TraceStep:
     """Steps of one kind (DECODE, TARGET_VERIFY, draft, ...) in a trace.
@@ -337,6 +355,17 @@ class TraceStep:
     """What of the span no kernel and no copy ran in, on any stream."""
     every_us: float = 0.0
     """From the begin of a step to the begin of the next of its kind; 0: there is only one."""
+
+    @property
+    def role(self) -> str:
+        """What the steps are for: decode, verify, draft, draft extend, prefill or other.
+
+        0.5.17 names the modes (TARGET_VERIFY, DRAFT_EXTEND_V2), 0.5.23 the models (VERIFY, and
+        DRAFT for every pass of a draft); a pass of a draft lies within the phase it is of.
+        """
+        if self.within in _ROLES and _ROLES[self.within].startswith("draft"):
+            return _ROLES[self.within]
+        return _ROLES.get(self.kind, "other")
 
 
 @dataclass(frozen=True, slots=True)

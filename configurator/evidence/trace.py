@@ -34,7 +34,7 @@ MOST_KEPT = 4_000_000
 _MOST_NAMES, _LONGEST = 20_000, 4096
 
 _STEP = re.compile(
-    r"(?:step\[(?P<kind>[A-Z0-9_]{1,40})|(?P<phase>draft|draft_extend|draft_decode)\Z)"
+    r"(?:step\[(?P<kind>[A-Z0-9_]{1,40})|(?P<phase>draft|draft_extend|draft_decode|verify)\Z)"
 )
 _SIZE = re.compile(r"\bbs=(\d{1,9})\b")
 _LAUNCH = re.compile(r"(?:cuda|cu|hip)(?!LaunchHostFunc)\w*?(?P<graph>Graph)?Launch")
