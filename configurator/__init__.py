@@ -36,16 +36,20 @@ if TYPE_CHECKING:
     from configurator.evidence.model import (
         Exchange,
         Head,
+        Kernel,
         LogLine,
         Megakernel,
         ModelReport,
         Replica,
         Report,
         Trace,
+        TraceStep,
     )
     from configurator.evidence.passes import decode_passes
     from configurator.evidence.report_values import as_dict, as_float, as_int, as_ints
     from configurator.evidence.serverlog import last_words
+    from configurator.evidence.traced import TracedSteps, generating, traced_steps
+    from configurator.families import Families, KernelFamily
     from configurator.launch import Launch, LaunchEnv, LaunchWord
     from configurator.probes import (
         Check,
@@ -80,6 +84,9 @@ _HOME = {
     "Catalogue": "engine.catalogue",
     "Check": "probes",
     "Checkpoint": "checkpoint",
+    "Families": "families",
+    "Kernel": "evidence.model",
+    "KernelFamily": "families",
     "Deployment": "deployment",
     "DraftCount": "evidence.answers",
     "Env": "deployment",
@@ -108,6 +115,8 @@ _HOME = {
     "Rung": "verdicts",
     "Tensor": "checkpoint",
     "Trace": "evidence.model",
+    "TraceStep": "evidence.model",
+    "TracedSteps": "evidence.traced",
     "acceptance_of": "evidence.answers",
     "answers_of": "evidence.answers",
     "as_dict": "evidence.report_values",
@@ -115,6 +124,7 @@ _HOME = {
     "as_int": "evidence.report_values",
     "as_ints": "evidence.report_values",
     "before": "engine.releases",
+    "generating": "evidence.traced",
     "catalogue_of": "engine.catalogue",
     "corruption_of": "evidence.answers",
     "decode_passes": "evidence.passes",
@@ -139,6 +149,7 @@ _HOME = {
     "rule": "rules",
     "since": "engine.releases",
     "speculation_off": "probes",
+    "traced_steps": "evidence.traced",
     "value_error": "engine.argv",
     "versions_with": "engine.catalogue",
 }
@@ -156,10 +167,13 @@ __all__ = [
     "Env",
     "Exchange",
     "Expectation",
+    "Families",
     "Finding",
     "Fix",
     "Flag",
     "Head",
+    "Kernel",
+    "KernelFamily",
     "Launch",
     "LaunchEnv",
     "LaunchWord",
@@ -179,6 +193,8 @@ __all__ = [
     "Rung",
     "Tensor",
     "Trace",
+    "TraceStep",
+    "TracedSteps",
     "absent_drafts",
     "acceptance_of",
     "answers_of",
@@ -193,6 +209,7 @@ __all__ = [
     "decode_passes",
     "did_you_mean",
     "draft_counts",
+    "generating",
     "has_output",
     "inconclusive",
     "is_secret",
@@ -209,6 +226,7 @@ __all__ = [
     "rule",
     "since",
     "speculation_off",
+    "traced_steps",
     "value_error",
     "versions_with",
     "why_no_report",

@@ -16,7 +16,16 @@ from configurator.engine.catalogue import load_catalogue
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers, merge, overlay
 from configurator.schema.base import dotted, parse
-from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
+from configurator.schema.content import (
+    Engine,
+    EngineBase,
+    Entry,
+    Hardware,
+    Kernel,
+    KernelFamilies,
+    Model,
+)
+from configurator.schema.kernel_names import Family
 from configurator.schema.profile import Profile
 from configurator.source import Source, read_source
 
@@ -33,6 +42,7 @@ FOLDERS = {
     "engine": "profiles/engines",
     "deployment": "profiles/deployments",
     "kernel": "kernels",
+    "families": "kernels/families",
 }
 """Kinds of entries and the folder each lies in."""
 
@@ -94,6 +104,24 @@ class Library:
     def kernel(self, name: str, at: At = None) -> Kernel:
         """The kernel entry `name`."""
         return self._entry("kernel", Kernel, name, at)
+
+    def families(self) -> tuple[Family, ...]:
+        """Families of kernels in the order in which they are tried.
+
+        Those of mechanisms come first, and those of a user's directory before ours.
+        """
+        found: list[Family] = []
+        for name in self._by_root("kernel"):
+            found += self.kernel(name).trace
+        for name in self._by_root("families"):
+            found += self._entry("families", KernelFamilies, name, None).families
+        return tuple(found)
+
+    def _by_root(self, kind: str) -> list[str]:
+        """Names of entries, those of the last directory first."""
+        index = self._index(kind)
+        folders = [root / FOLDERS[kind] for root in self.roots]
+        return sorted(index, key=lambda name: (-folders.index(index[name].parent), name))
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip

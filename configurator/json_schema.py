@@ -19,6 +19,7 @@ _MODELS: dict[str, type[StrictModel]] = {
     "model": content.Model,
     "engine": content.Engine,
     "kernel": content.Kernel,
+    "families": content.KernelFamilies,
 }
 _OPTION_TYPES: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},

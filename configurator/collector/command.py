@@ -82,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             dict(enumerate(args.url)), args.out, level=args.level, passive=args.passive,
             logs=dict(enumerate(args.log)), reports=dict(enumerate(args.reports)),
             pids=dict(enumerate(args.pid)), api_key=_api_key(args), concurrency=args.concurrency,
-            traces={0: args.trace}, trace_dir=args.trace_dir, prompts=_prompts(args.prompts), sampling=sampling, timeout_s=args.timeout,
+            traces={0: args.trace}, trace_dir=args.trace_dir,
+            prompts=_prompts(args.prompts), sampling=sampling, timeout_s=args.timeout,
             wait_s=args.wait, on_progress=lambda text: print(_plain(text), file=sys.stderr),
         )  # fmt: skip
     except (CollectError, OSError, ValueError) as error:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

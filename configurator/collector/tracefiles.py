@@ -53,7 +53,7 @@ def place_of(replica: Replica) -> Place | str:
         return f"{OTHER_PROFILER} is set, and that profiler cannot be stopped"
     local = urllib.parse.urlsplit(replica.client.url).hostname in LOOPBACK
     if replica.trace_dir is None and not local and replica.process is None:
-        return "the engine runs on another host: collect there, or name a shared folder, --trace-dir"
+        return "the engine runs on another host: collect there, or name a shared --trace-dir"
     folder = replica.trace_dir or known.get(VARIABLE) or DEFAULT
     if not folder.startswith("/"):
         return f"the folder {folder} of traces is no absolute path; name one by --trace-dir"

@@ -180,7 +180,7 @@ def command(
     evidence = with_reference(evidence, baseline) if baseline is not None else evidence
     # A launch script checks the one replica that it started; whoever gives more means all of them.
     whole = replay is not None or len(urls) > 1
-    judgement = judge(expectations, evidence, validators, deployment, whole=whole)
+    judgement = judge(expectations, evidence, validators, deployment, whole=whole, library=library)
     name = deployment.name if deployment else None
     status = deployment.profile.status if deployment else None
     if output == "json":

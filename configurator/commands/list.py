@@ -18,7 +18,17 @@ from configurator.commands.options import (
 if TYPE_CHECKING:
     from configurator.content import Library
 
-KINDS = ("deployments", "hardware", "models", "engines", "kernels", "rules", "probes", "targets")
+KINDS = (
+    "deployments",
+    "hardware",
+    "models",
+    "engines",
+    "kernels",
+    "families",
+    "rules",
+    "probes",
+    "targets",
+)
 Rows = list[tuple[str, str]]
 
 
@@ -63,6 +73,8 @@ def rows(kind: str, library: Library) -> Rows:
         return [(name, "") for name in TARGETS]
     if kind == "deployments":
         return [(name, _deployment(library, name)) for name in library.names("deployment")]
+    if kind == "families":
+        return [(one.family, one.job) for one in library.families()]
     entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel"}.get(kind, kind)
     readers = {
         "hardware": library.hardware,

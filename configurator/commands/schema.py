@@ -13,7 +13,7 @@ from configurator.commands.options import content_option, open_library
 @click.command("schema")
 @click.argument(
     "kind",
-    type=click.Choice(["deployment", "hardware", "model", "engine", "kernel"]),
+    type=click.Choice(["deployment", "hardware", "model", "engine", "kernel", "families"]),
     default="deployment",
 )
 @content_option

@@ -37,7 +37,7 @@ _STEP = re.compile(
     r"(?:step\[(?P<kind>[A-Z0-9_]{1,40})|(?P<phase>draft|draft_extend|draft_decode|verify)\Z)"
 )
 _SIZE = re.compile(r"\bbs=(\d{1,9})\b")
-_LAUNCH = re.compile(r"(?:cuda|cu|hip)(?!LaunchHostFunc)\w*?(?P<graph>Graph)?Launch")
+_LAUNCH = re.compile(r"(?:cuda|cu|hip)(?!\w*HostFunc)\w*?(?P<graph>Graph)?Launch")
 _COPY = re.compile(r"(?:cuda|cu|hip)Mem(?:cpy|set)")
 _WORK = {"kernel": False, "gpu_memcpy": True, "gpu_memset": True}
 """Categories of what the GPU ran: whether it is a copy."""
@@ -196,8 +196,9 @@ def _correlation(event: dict[str, Any]) -> int:
     """What joins a kernel with its launch; -1: nothing does."""
     args = event.get("args")
     found = args.get("correlation") if isinstance(args, dict) else None
-    is_one = isinstance(found, int) and not isinstance(found, bool) and 0 <= found < _HUGE
-    return found if is_one else -1
+    if not isinstance(found, int) or isinstance(found, bool):
+        return -1
+    return found if 0 <= found < _HUGE else -1
 
 
 _HUGE = 1 << 62

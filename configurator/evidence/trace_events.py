@@ -8,14 +8,15 @@ after another from the piece at hand; only what is cut off at its end waits for 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import json
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from configurator.errors import ConfiguratorError
 from configurator.regular import check_regular, why_unread
@@ -77,14 +78,13 @@ def _broken(text: str) -> ConfiguratorError:
     return ConfiguratorError.single("EVD002", text, _AGAIN)
 
 
-def _opened(path: Path) -> IO[bytes]:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
     """The file, unpacked where its first bytes say that it is packed."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(os.dup(handle), "rb") as head:
-        is_packed = head.read(2) == _GZIP
-    file = os.fdopen(handle, "rb")
-    file.seek(0)
-    return gzip.GzipFile(fileobj=file) if is_packed else file
+    with os.fdopen(handle, "rb") as file:
+        is_packed = file.peek(2)[:2] == _GZIP
+        yield cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if is_packed else file
 
 
 class _Reader:
@@ -93,7 +93,8 @@ class _Reader:
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self.scan = json.JSONDecoder().scan_once
+        # What `raw_decode` calls, which hides that a number may go on.
+        self.scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
         self.text = ""
         self.at = 0
         self.bytes = 0
@@ -168,7 +169,9 @@ class _Reader:
                     raise _Cut
             except (StopIteration, json.JSONDecodeError, _Cut) as error:
                 if len(self.text) - self.at > MOST_VALUE:
-                    text = f"holds no JSON {self.where()}, or a value of over {MOST_VALUE >> 20} MiB"
+                    text = (
+                        f"holds no JSON {self.where()}, or a value of over {MOST_VALUE >> 20} MiB"
+                    )
                     raise _Wrong(text) from error
                 if not self.more():
                     raise _Wrong(f"is cut off or no JSON {self.where()}") from error

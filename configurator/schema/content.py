@@ -1,4 +1,4 @@
-"""The entries of the content directories: hardware, models, engine builds, kernels."""
+"""The entries of the content directories: hardware, models, engines, kernels and families."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from configurator.schema.base import (
     StrictModel,
     Text,
 )
+from configurator.schema.kernel_names import Family, PerStep
 
 Arch = Annotated[str, Field(pattern=r"^(sm_[0-9]+|cpu)$")]
 Positive = Annotated[float, Field(gt=0)] | Annotated[int, Field(gt=0)]
@@ -336,6 +337,15 @@ class EvidenceOf(StrictModel):
     """`draft`: only when the deployment has a draft model that has an LM head."""
 
 
+class KernelFamilies(Entry):
+    """Families of kernels that belong to no single mechanism."""
+
+    kind: Literal["KernelFamilies"]
+    """What this file describes."""
+    families: list[Family]
+    """In the order in which they are tried."""
+
+
 class Claim(StrictModel):
     """A published figure with the conditions it was measured under."""
 
@@ -392,6 +402,10 @@ class Kernel(Entry):
     """Published support table; empty: no table."""
     alternatives: list[Text] = []
     """What to do where it cannot be had."""
+    trace: list[Family] = []
+    """Its kernels in a profiler trace; tried before every general family."""
+    per_step: list[PerStep] = []
+    """How many kernels a covered step runs; empty: not published."""
     evidence: list[EvidenceOf] = []
     """What is judged when it is asked for."""
     claims: list[Claim] = []
