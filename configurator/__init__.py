@@ -36,18 +36,16 @@ if TYPE_CHECKING:
     from configurator.evidence.model import (
         Exchange,
         Head,
-        Kernel,
         LogLine,
         Megakernel,
         ModelReport,
         Replica,
         Report,
-        Trace,
-        TraceStep,
     )
     from configurator.evidence.passes import decode_passes
     from configurator.evidence.report_values import as_dict, as_float, as_int, as_ints
     from configurator.evidence.serverlog import last_words
+    from configurator.evidence.trace_model import Kernel, Trace, TraceStep
     from configurator.evidence.traced import TracedSteps, generating, traced_steps
     from configurator.families import Families, KernelFamily
     from configurator.launch import Launch, LaunchEnv, LaunchWord
@@ -85,7 +83,7 @@ _HOME = {
     "Check": "probes",
     "Checkpoint": "checkpoint",
     "Families": "families",
-    "Kernel": "evidence.model",
+    "Kernel": "evidence.trace_model",
     "KernelFamily": "families",
     "Deployment": "deployment",
     "DraftCount": "evidence.answers",
@@ -114,8 +112,8 @@ _HOME = {
     "Rule": "rules",
     "Rung": "verdicts",
     "Tensor": "checkpoint",
-    "Trace": "evidence.model",
-    "TraceStep": "evidence.model",
+    "Trace": "evidence.trace_model",
+    "TraceStep": "evidence.trace_model",
     "TracedSteps": "evidence.traced",
     "acceptance_of": "evidence.answers",
     "answers_of": "evidence.answers",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from configurator.evidence.model import Kernel, TraceStep
+from configurator.evidence.trace_model import Kernel, TraceStep
 from configurator.schema.kernel_names import Family
 
 OTHER = "other"

@@ -13,17 +13,14 @@ from configurator.evidence.model import (
     Evidence,
     Exchange,
     Graphs,
-    Kernel,
     LogLine,
     ModelReport,
     MoeLayer,
-    Ran,
     Replica,
     Report,
     ServerState,
-    Trace,
-    TraceStep,
 )
+from configurator.evidence.trace_model import Kernel, Ran, Trace, TraceStep
 from configurator.judge import expectation_from, judge
 from configurator.loader import Validators
 from configurator.verdicts import Observation, Rung, Verdict, inconclusive, proven, refuted

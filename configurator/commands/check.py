@@ -150,12 +150,7 @@ def command(
         raise click.UsageError("give exactly one of PROFILE and --expect")
     if (replay is None) == (not urls):
         raise click.UsageError("give exactly one of --url and --replay")
-    beside = (logs, reports, pids, traces, trace_dir, passive, wait_s, out, level)
-    if replay is not None and any(beside):
-        raise click.UsageError(
-            "--replay reads what was recorded: leave out --log, --reports, --pid, --trace, "
-            "--trace-dir, --level, --passive, --wait and --out"
-        )
+    _refuse_beside(replay, logs, reports, pids, traces, trace_dir, passive, wait_s, out, level)
     _refuse_itself(reference, replay or out)
     library = open_library(content)
     validators = open_validators(library, "probes")
@@ -201,6 +196,15 @@ def command(
 
         print_judgement(judgement, name or "expected", status)
     return judgement.exit_code
+
+
+def _refuse_beside(replay: Path | None, *others: object) -> None:
+    """What is said of collecting has no use where recorded evidence is read."""
+    if replay is not None and any(others):
+        raise click.UsageError(
+            "--replay reads what was recorded: leave out --log, --reports, --pid, --trace, "
+            "--trace-dir, --level, --passive, --wait and --out"
+        )
 
 
 def _refuse_itself(reference: Path | None, judged: Path | None) -> None:

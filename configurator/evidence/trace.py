@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from configurator.errors import ConfiguratorError
-from configurator.evidence.model import Kernel, Trace
 from configurator.evidence.trace_events import trace_events
+from configurator.evidence.trace_model import Kernel, Trace
 from configurator.evidence.trace_steps import (
     COPY,
     GRAPH,

@@ -38,11 +38,11 @@ _GZIP = b"\x1f\x8b"
 _AGAIN = "record it again, with at most 20 steps"
 
 
-class _Cut(Exception):
+class _CutError(Exception):
     """The text at hand ends within a value."""
 
 
-class _Wrong(Exception):
+class _WrongError(Exception):
     """What is there is no JSON, or more than is read; the text says why."""
 
 
@@ -70,7 +70,7 @@ def trace_events(path: Path, about: dict[str, Any] | None = None) -> Iterator[di
         raise _broken(f"{path} cannot be unpacked: {error}") from error
     except RecursionError as error:
         raise _broken(f"{path} is nested too deep to be read") from error
-    except _Wrong as error:
+    except _WrongError as error:
         raise _broken(f"{path} {error}") from error
 
 
@@ -111,7 +111,7 @@ class _Reader:
         else:
             self.value()
         if self.peek():
-            raise _Wrong(f"is no trace: {self.where()} something follows the end of the JSON")
+            raise _WrongError(f"is no trace: {self.where()} something follows the end of the JSON")
 
     def members(self, about: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The object around the events."""
@@ -121,14 +121,14 @@ class _Reader:
         while more:
             name = self.value()
             if not isinstance(name, str) or self.peek() != ":":
-                raise _Wrong(f"is no JSON {self.where()}: a name and a colon are wanted")
+                raise _WrongError(f"is no JSON {self.where()}: a name and a colon are wanted")
             self.at += 1
             if name != "traceEvents":
                 beside = self.value()
                 if name in KEPT:
                     about[name] = beside
             elif seen:
-                raise _Wrong("names traceEvents twice")
+                raise _WrongError("names traceEvents twice")
             elif self.peek() == "[":
                 seen = True
                 yield from self.items()
@@ -154,7 +154,7 @@ class _Reader:
         if found == ",":
             self.at += 1
         elif found != end:
-            raise _Wrong(f"is cut off {self.where()}" if not found else
+            raise _WrongError(f"is cut off {self.where()}" if not found else
                          f"is no JSON {self.where()}: a comma or {end} is wanted")  # fmt: skip
         return found == ","
 
@@ -166,20 +166,20 @@ class _Reader:
                 found, end = self.scan(self.text, self.at)
                 # A number may go on in the next piece.
                 if end == len(self.text) and not self.ended:
-                    raise _Cut
-            except (StopIteration, json.JSONDecodeError, _Cut) as error:
+                    raise _CutError
+            except (StopIteration, json.JSONDecodeError, _CutError) as error:
                 if len(self.text) - self.at > MOST_VALUE:
                     text = (
                         f"holds no JSON {self.where()}, or a value of over {MOST_VALUE >> 20} MiB"
                     )
-                    raise _Wrong(text) from error
+                    raise _WrongError(text) from error
                 if not self.more():
-                    raise _Wrong(f"is cut off or no JSON {self.where()}") from error
+                    raise _WrongError(f"is cut off or no JSON {self.where()}") from error
             else:
                 self.at = end
                 self.values += 1
                 if self.values > MOST_VALUES:
-                    raise _Wrong(f"holds over {MOST_VALUES:,} events, more than is read")
+                    raise _WrongError(f"holds over {MOST_VALUES:,} events, more than is read")
                 return found
 
     def peek(self) -> str:
@@ -201,7 +201,7 @@ class _Reader:
         piece = self.file.read(max(PIECE, len(self.text) - self.at))
         self.bytes += len(piece)
         if self.bytes > MOST_BYTES:
-            raise _Wrong(f"holds over {MOST_BYTES >> 30} GiB, more than is read")
+            raise _WrongError(f"holds over {MOST_BYTES >> 30} GiB, more than is read")
         self.ended = not piece
         self.text = self.text[self.at :] + self.decode(piece, self.ended)
         self.at = 0

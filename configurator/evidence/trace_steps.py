@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import statistics
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from configurator.evidence.model import Batch, Kernel, Ran, TraceStep
+from configurator.evidence.trace_model import Batch, Kernel, Ran, TraceStep
 
 SINGLE, GRAPH, COPY = 0, 1, 2
 """What a call launches: one kernel, a graph, a copy."""
@@ -220,6 +221,6 @@ def _every(steps: list[_Step]) -> float:
     gaps = [
         later - earlier
         for starts in times.values()
-        for earlier, later in zip(starts, starts[1:], strict=False)
+        for earlier, later in itertools.pairwise(starts)
     ]
     return statistics.median(gaps) if gaps else 0.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from configurator.evidence.model import Replica, Trace, TraceStep
+from configurator.evidence.model import Replica
+from configurator.evidence.trace_model import Trace, TraceStep
 
 GENERATING = ("decode", "verify")
 """Roles of the steps that give tokens."""

@@ -36,7 +36,7 @@ class Family(StrictModel):
     also: list[Name] = []
     """Other jobs that they do too, so that their presence contradicts no other family there."""
     backends: list[Text] = []
-    """Values of the engine's option for the job that run these kernels; several: they share them."""
+    """Values of the engine's option for the job that run these kernels; several share them."""
     dtype: Literal["fp32", "bf16", "fp8", "fp4"] | None = None
     """Numbers that they multiply."""
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from configurator.errors import ConfiguratorError
-from configurator.evidence.model import Batch, Ran, Trace
 from configurator.evidence.trace import read_trace
+from configurator.evidence.trace_model import Batch, Ran, Trace
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 

@@ -8,17 +8,8 @@ import pytest
 from replicas import judged, log, raw_log, said
 
 from configurator.content import Library
-from configurator.evidence.model import (
-    Head,
-    Kernel,
-    ModelReport,
-    MoeLayer,
-    Ran,
-    Report,
-    Sharing,
-    Trace,
-    TraceStep,
-)
+from configurator.evidence.model import Head, ModelReport, MoeLayer, Report, Sharing
+from configurator.evidence.trace_model import Kernel, Ran, Trace, TraceStep
 from configurator.loader import Validators
 from configurator.resolve import resolve
 
