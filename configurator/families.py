@@ -64,20 +64,6 @@ class Families:
             (ran.name for ran in reversed(step.sample) if self.of(ran.name).job == "gemm"), ""
         )
 
-    def shares(self, step: TraceStep) -> list[FamilyShare]:
-        """The families of the steps of one kind, the one with the most time first."""
-        counts: dict[str, list[float]] = {}
-        for kernel in step.by_name:
-            entry = counts.setdefault(self.of(kernel.name).name, [0, 0.0])
-            entry[0] += kernel.count
-            entry[1] += kernel.count * kernel.mean_us
-        total = sum(time for _, time in counts.values()) or 1.0
-        found = [
-            FamilyShare(name, count / step.steps, time / step.steps, time / total)
-            for name, (count, time) in counts.items()
-        ]
-        return sorted(found, key=lambda share: (-share.gpu_us, share.family))
-
     def with_backend(self, job: str, kernels: Iterable[Kernel]) -> dict[KernelFamily, list[Kernel]]:
         """The kernels of a job whose families name a backend, by family."""
         found: dict[KernelFamily, list[Kernel]] = {}
@@ -93,11 +79,31 @@ _OTHER = KernelFamily(OTHER, OTHER)
 
 @dataclass(frozen=True, slots=True)
 class FamilyShare:
-    """What one family takes of the steps of a kind, as means over the steps."""
+    """What one family takes of some kernels and copies."""
 
     family: str
+    job: str
     kernels: float
     """Kernels and copies a step."""
     gpu_us: float
+    """Their time a step, added up."""
     share: float
-    """Of the time of all kernels and copies of the steps, 0 to 1."""
+    """Of the time of all, 0 to 1."""
+
+
+def shares_of(kernels: Iterable[Kernel], families: Families, steps: int = 1) -> list[FamilyShare]:
+    """The families of kernels, as means over so many steps; the one with the most time first."""
+    counts: dict[KernelFamily, list[float]] = {}
+    for kernel in kernels:
+        entry = counts.setdefault(families.of(kernel.name), [0, 0.0])
+        entry[0] += kernel.count
+        entry[1] += kernel.count * kernel.mean_us
+    total = sum(time for _, time in counts.values()) or 1.0
+    found = [
+        FamilyShare(
+            family.name, family.job, round(count / steps, 3), round(time / steps, 3),
+            round(time / total, 4),
+        )
+        for family, (count, time) in counts.items()
+    ]  # fmt: skip
+    return sorted(found, key=lambda share: (-share.gpu_us, share.family))

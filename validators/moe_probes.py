@@ -72,7 +72,12 @@ def moe_runner(check: Check) -> Outcome:
     """
     wish = (check.expectation.value or "").lower()
     replica = check.replica
-    facts = [*_traced(replica, check.families, wish), *_built(replica), *_logged(replica)]
+    found = (*_traced(replica, check.families, wish), *_built(replica), *_logged(replica))
+    # The engine writes one runner in two ways: triton_kernel its option, triton_kernels its object.
+    facts = [
+        (seen, wish if _plain(runner) == _plain(wish) else runner, text)
+        for seen, runner, text in found
+    ]
     echo = _resolved(replica)
     observations = [fact[0] for fact in facts] + ([echo] if echo else [])
     missing, unbuilt = _missing(replica), list(_unbuilt(replica))
