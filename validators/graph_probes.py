@@ -287,24 +287,14 @@ def _of_lines(
     eager = {size for _, size, graph in lines if not graph}
     sized = f", captured for batch sizes {_listed(sizes)}" if sizes else ""
     if not eager:
-        text = f"all {_counted(lines)} say that a graph was replayed{sized}{note}"
+        text = _in_words(lines, "a graph was replayed") + sized + note
         return proven(Rung.EXECUTED, text, *observations)
     remedy = "remove --disable-cuda-graph, or capture the batch sizes that occur"
     if not any(graph for _, _, graph in lines):
-        text = f"all {_counted(lines)} say that the steps ran eager"
-        text += _shown_by(seen for seen, _, _ in lines if seen.source == "trace")
+        text = _in_words(lines, "the steps ran eager")
         return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
     text = f"steps of batch size {_listed(eager)} ran eager, others replayed a graph{sized}{note}"
     return inconclusive(Rung.EXECUTED, text, *observations, remedy=remedy)
-
-
-def _counted(lines: list[_Line]) -> str:
-    """`12 decode lines`, `1 kind of steps of a trace`, or both."""
-    logged = sum(seen.source == "log" for seen, _, _ in lines)
-    traced = len(lines) - logged
-    words = [f"{logged} decode lines"] if logged else []
-    words += [f"{traced} kind{'s' if traced > 1 else ''} of steps of a trace"] if traced else []
-    return " and ".join(words)
 
 
 def _decode_lines(replica: Replica) -> Iterator[_Line]:
@@ -328,6 +318,14 @@ def _traced(replica: Replica) -> Iterator[_Line]:
             steps.size,
             steps.replayed,
         )
+
+
+def _in_words(lines: list[_Line], fact: str) -> str:
+    """What all lines of the log say, and every kind of step of a trace."""
+    logged = sum(seen.source == "log" for seen, _, _ in lines)
+    words = [f"all {logged} decode lines say that {fact}"] if logged else []
+    words += [str(seen.value) for seen, _, _ in lines if seen.source == "trace"]
+    return "; ".join(words)
 
 
 def _shown_by(traced: Iterable[Observation]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from configurator.errors import ConfiguratorError
 from configurator.evidence.trace import read_trace
-from configurator.evidence.trace_model import Batch, Ran, Trace
+from configurator.evidence.trace_model import Batch, Ran, Trace, TraceStep
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 
@@ -108,16 +108,100 @@ def test_a_broken_trace_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "kind", "launches", "graphs", "kernels"),
     [
+        # As the recordings' own account of the truth counts them.
         ("h200/dense_default", "DECODE", 5, 1, 52),
+        ("h200/dense_nograph", "DECODE", 57, 0, 57),
         ("h200/moe_triton", "DECODE", 5, 1, 40),
+        ("h200/moe_auto", "DECODE", 5, 1, 40),
+        ("h200/moe_fp8_auto", "DECODE", 5, 1, 56),
         ("h200/moe_deep_gemm_bf16", "DECODE", 5, 1, 60),
         ("h200/nextn_good", "TARGET_VERIFY", 3, 1, 48),
         ("h200/nextn_good", "DRAFT_EXTEND_V2", 38, 0, 38),
+        ("h200/nextn_v157k", "TARGET_VERIFY", 3, 1, 48),
+        ("h200/bailing_nextn_patched", "TARGET_VERIFY", 1, 1, 54),
+        ("h200/bailing_nextn_patched", "DRAFT_EXTEND_V2", 33, 0, 33),
+        ("h200/standalone_good", "DRAFT_EXTEND_V2", 23, 2, 32),
+        ("h200/standalone_good", "TARGET_VERIFY", 1, 1, 56),
+        # What --level 3 recorded.
+        ("h200-trace/dense", "DECODE", 7, 1, 54),
+        ("h200-trace/nograph", "DECODE", 54, 0, 54),
+        ("h200-trace/moe_triton", "DECODE", 7, 1, 42),
+        ("h200-trace/moe_triton_kernel", "DECODE", 7, 1, 60),
+        ("h200-trace/head_bf16", "TARGET_VERIFY", 3, 1, 46),
+        ("h200-trace/head_fp8", "TARGET_VERIFY", 3, 1, 53),
     ],
 )
 def test_steps_of_real_servers(
     case: str, kind: str, launches: float, graphs: float, kernels: float
 ) -> None:
-    (path,) = (RECORDINGS / case / "trace").iterdir()
-    step = next(step for step in read_trace(path).steps if step.kind == kind)
+    step = next(step for step in recorded(case).steps if step.kind == kind)
     assert (step.launches, step.graph_launches, step.kernels) == (launches, graphs, kernels)
+    assert len(step.sample) >= kernels
+    assert sum(one.count for one in step.by_name) >= kernels * step.steps
+
+
+def recorded(case: str) -> Trace:
+    (path,) = (RECORDINGS / case).rglob("*.trace.json.gz")
+    return read_trace(path)
+
+
+def test_a_round_of_a_real_server() -> None:
+    trace = recorded("h200-trace/head_fp8")
+    assert trace.device == "NVIDIA H200"
+    found = {(step.kind, step.within): (step.role, step.steps) for step in trace.steps}
+    assert found == {
+        ("TARGET_VERIFY", ""): ("verify", 15),
+        ("draft", ""): ("draft", 15),
+        ("draft_extend", ""): ("draft extend", 16),
+        ("EXTEND", ""): ("prefill", 1),
+        # The draft's own prefill is a part of the first extension.
+        ("EXTEND", "draft_extend"): ("draft extend", 1),
+    }
+    verify = next(step for step in trace.steps if step.kind == "TARGET_VERIFY")
+    assert verify.batches == (Batch(1, 15, replayed=15, eager=0),)
+    assert verify.idle_us == pytest.approx(235.1, abs=0.1)
+    assert verify.gpu_us == pytest.approx(276.2, abs=0.1)
+    assert verify.span_us == pytest.approx(511.2, abs=0.1)
+    assert verify.cpu_us == pytest.approx(395.5, abs=0.1)
+    assert verify.every_us == pytest.approx(7615.3, abs=0.1)
+
+
+def test_steps_without_a_graph_of_a_real_server() -> None:
+    (step,) = (step for step in recorded("h200-trace/nograph").steps if step.kind == "DECODE")
+    assert step.batches == (Batch(1, 15, replayed=0, eager=15),)
+    assert not any(ran.by_graph for ran in step.sample)
+
+
+@pytest.mark.parametrize(
+    ("kind", "within", "role"),
+    [
+        ("VERIFY", "", "verify"),
+        ("VERIFY", "verify", "verify"),
+        ("DRAFT", "draft", "draft"),
+        ("DRAFT", "draft_extend", "draft extend"),
+        ("MIXED", "", "prefill"),
+        ("IDLE", "", "other"),
+    ],
+)
+def test_roles_by_the_names_of_0_5_23(kind: str, within: str, role: str) -> None:
+    assert TraceStep(kind, 1, 1, 1, 1, within=within).role == role
+
+
+def test_idle_time_is_what_no_stream_fills(tmp_path: Path) -> None:
+    step = event("user_annotation", "step[DECODE bs=2]", 0, 10)
+    calls = [event("cuda_runtime", "cudaLaunchKernel", n, correlation=n) for n in (1, 2, 3)]
+    copy = event("cuda_runtime", "cudaMemcpyAsync", 4, correlation=4)
+    trace = summarize(
+        tmp_path, step, *calls, copy,
+        event("kernel", "a", 100, 10, correlation=1),
+        event("kernel", "b", 105, 20, correlation=2),  # beside a, until 125
+        event("kernel", "c", 130, 5, correlation=3),
+        event("gpu_memcpy", "Memcpy DtoH", 140, 2, correlation=4),
+    )  # fmt: skip
+    (found,) = trace.steps
+    assert (found.span_us, found.idle_us, found.gpu_us) == (42, 10, 37)
+    # A copy is work of the GPU, and neither a kernel nor a launch.
+    assert (found.kernels, found.launches) == (3, 3)
+    assert [(one.name, one.count) for one in trace.copies] == [("Memcpy DtoH", 1)]
+    assert found.batches == (Batch(2, 1, replayed=0, eager=1),)
+    assert [ran.is_copy for ran in found.sample] == [False, False, False, True]
