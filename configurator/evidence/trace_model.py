@@ -117,3 +117,9 @@ class Trace:
     """Name of the GPU; empty: the trace is of a CPU, or does not say."""
     events: int = 0
     """Events of any kind in the file."""
+
+    @property
+    def outside(self) -> int:
+        """Kernels that no step launched, for instance those that sample between the steps."""
+        within = sum(step.kernels * step.steps for step in self.steps if not step.within)
+        return max(0, sum(kernel.count for kernel in self.kernels) - round(within))

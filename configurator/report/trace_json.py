@@ -24,6 +24,7 @@ def _trace(name: str, trace: Trace, families: Families) -> dict[str, Any]:
         "device": trace.device,
         "events": trace.events,
         "kernels": sum(kernel.count for kernel in trace.kernels),
+        "kernels_outside_of_steps": trace.outside,
         "copies": sum(kernel.count for kernel in trace.copies),
         "families": [dataclasses.asdict(share) for share in whole],
         "steps": [_step(step, families) for step in trace.steps],

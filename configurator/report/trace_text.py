@@ -51,7 +51,8 @@ def named(step: TraceStep) -> str:
 def _trace(name: str, trace: Trace) -> Iterator[str]:
     kernels = sum(kernel.count for kernel in trace.kernels)
     device = trace.device or "no GPU named"
-    yield printable(f"{name}: {device}, {trace.events:,} events, {kernels:,} kernels")
+    beside = f", {trace.outside:,} of them outside of steps" if trace.steps and kernels else ""
+    yield printable(f"{name}: {device}, {trace.events:,} events, {kernels:,} kernels{beside}")
     if not trace.steps:
         yield "  no steps: nothing in it marks where a step begins and ends"
         return
