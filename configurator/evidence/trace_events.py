@@ -25,8 +25,9 @@ PIECE = 1 << 20
 """Bytes that are read at a time."""
 MOST_BYTES = 2 << 30
 """A trace that unpacks to more is refused, and with it whatever was packed to do harm."""
-MOST_VALUES = 20_000_000
-"""Events, at most: no trace of `MOST_BYTES` has as many, and a file of mere numbers would."""
+MOST_VALUES = 8_000_000
+"""Events, at most: about as many as a trace of `MOST_BYTES` has; a file of mere numbers would
+hold a hundred times as many."""
 MOST_VALUE = 8 << 20
 """Characters of one event, or of one of the few values beside the events."""
 
