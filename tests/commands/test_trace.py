@@ -155,3 +155,31 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path, capsys: Capture) -> None:
     assert "\x1b" not in capsys.readouterr().out
     titles = ElementTree.parse(tmp_path / "a.svg").getroot().iter()
     assert any("other:  [31m<&>, 2 us" in (element.text or "") for element in titles)
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (["--replay", "x", "--trace", "y"], "--replay reads what was recorded"),
+        (["--replay", "x", "--trace-dir", "/y"], "--replay reads what was recorded"),
+        (["--url", "http://127.0.0.1:1", "--trace", "3=y"], "--trace"),
+        (["--url", "http://127.0.0.1:1", "--trace", "none.json"], "trace none.json is not a file"),
+    ],
+)
+def test_traces_that_check_cannot_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, words: list[str], fact: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["check", "--expect", "draft-used", *words]) == 2
+    assert fact in capsys.readouterr().err
+
+
+def test_check_judges_a_trace_that_is_given(tmp_path: Path, capsys: Capture) -> None:
+    # Nobody listens: what the trace shows is kept, and nothing of it is proven of a server.
+    out = tmp_path / "evidence"
+    words = ["--url", "http://127.0.0.1:1", "--trace", path("nograph"), "--out", str(out)]
+    asked = ["--expect", "decode-cuda-graphs", "--format", "json"]
+    assert run(["check", *asked, *words]) == 1
+    (verdict, *_) = json.loads(capsys.readouterr().out)["verdicts"]
+    assert "ran eager" in verdict["summary"]
+    assert (out / "replica-0" / "trace" / "TP-0.trace.json.gz").is_file()

@@ -8,8 +8,16 @@ import pytest
 from replicas import judged, said
 
 from configurator.content import Library
-from configurator.evidence.model import Megakernel, ModelReport, Report
+from configurator.evidence.model import (
+    Evidence,
+    Megakernel,
+    ModelReport,
+    Replica,
+    Report,
+    ServerState,
+)
 from configurator.evidence.trace_model import Batch, Kernel, Trace, TraceStep
+from configurator.judge import expectation_from, judge
 from configurator.loader import Validators
 from configurator.resolve import resolve
 
@@ -163,3 +171,32 @@ def test_kernels_of_a_megakernel(
     )  # fmt: skip
     assert said(outcome) == expected
     assert fact in outcome.summary
+
+
+@pytest.mark.parametrize(
+    ("files", "asked", "expected"),
+    [
+        (["x-TP-0.trace.json.gz"], "kernel-family=moe-triton", "INCONCLUSIVE"),
+        (["x-TP-0.trace.json.gz", "x-TP-1.trace.json.gz"], "kernel-family=moe-triton", "PROVEN"),
+        (["x-TP-0.trace.json.gz"], "kernels-per-step=50", "INCONCLUSIVE"),
+        (["x-TP-0.trace.json.gz", "x-TP-1.trace.json.gz"], "kernels-per-step=50", "PROVEN"),
+        (["x-TP-0.trace.json.gz"], "decode-cuda-graphs", "INCONCLUSIVE"),
+        (["x-TP-0.trace.json.gz", "x-TP-1.trace.json.gz"], "decode-cuda-graphs", "PROVEN"),
+        # One rank is enough to refute.
+        (["x-TP-1.trace.json.gz"], "kernels-per-step=49", "REFUTED"),
+        (["x-TP-1.trace.json.gz"], "kernel-family=moe-marlin", "REFUTED"),
+        # A name without a rank speaks of none.
+        (["trace.json.gz"], "kernels-per-step=50", "INCONCLUSIVE"),
+    ],
+)
+def test_a_trace_speaks_of_its_rank(
+    validators: Validators, files: list[str], asked: str, expected: str
+) -> None:
+    traces = tuple(trace(MOE, file=file) for file in files)
+    info = {"tp_size": 2, "pp_size": 1, "dp_size": 1}
+    replica = Replica(0, ServerState("ready"), server_info=info, traces=traces)
+    wanted = expectation_from(asked, validators.probes)
+    verdict = judge([wanted], Evidence("somewhere", (replica,)), validators).verdicts[0]
+    assert str(verdict.answer) == expected
+    if expected == "INCONCLUSIVE":
+        assert "nothing was seen of tensor parallel rank" in verdict.summary
