@@ -41,11 +41,13 @@ if TYPE_CHECKING:
         ModelReport,
         Replica,
         Report,
-        Trace,
     )
     from configurator.evidence.passes import decode_passes
     from configurator.evidence.report_values import as_dict, as_float, as_int, as_ints
     from configurator.evidence.serverlog import last_words
+    from configurator.evidence.trace_model import Kernel, Trace, TraceStep
+    from configurator.evidence.traced import TracedSteps, generating, traced_steps
+    from configurator.families import Families, KernelFamily
     from configurator.launch import Launch, LaunchEnv, LaunchWord
     from configurator.plan.claims import Compared, Match, match
     from configurator.probes import (
@@ -83,6 +85,9 @@ _HOME = {
     "Check": "probes",
     "Checkpoint": "checkpoint",
     "Compared": "plan.claims",
+    "Families": "families",
+    "Kernel": "evidence.trace_model",
+    "KernelFamily": "families",
     "Deployment": "deployment",
     "DraftCount": "evidence.answers",
     "Env": "deployment",
@@ -112,7 +117,9 @@ _HOME = {
     "Rule": "rules",
     "Rung": "verdicts",
     "Tensor": "checkpoint",
-    "Trace": "evidence.model",
+    "Trace": "evidence.trace_model",
+    "TraceStep": "evidence.trace_model",
+    "TracedSteps": "evidence.traced",
     "acceptance_of": "evidence.answers",
     "answers_of": "evidence.answers",
     "as_dict": "evidence.report_values",
@@ -120,6 +127,7 @@ _HOME = {
     "as_int": "evidence.report_values",
     "as_ints": "evidence.report_values",
     "before": "engine.releases",
+    "generating": "evidence.traced",
     "catalogue_of": "engine.catalogue",
     "corruption_of": "evidence.answers",
     "decode_passes": "evidence.passes",
@@ -147,6 +155,7 @@ _HOME = {
     "rule": "rules",
     "since": "engine.releases",
     "speculation_off": "probes",
+    "traced_steps": "evidence.traced",
     "value_error": "engine.argv",
     "versions_with": "engine.catalogue",
 }
@@ -165,10 +174,13 @@ __all__ = [
     "Env",
     "Exchange",
     "Expectation",
+    "Families",
     "Finding",
     "Fix",
     "Flag",
     "Head",
+    "Kernel",
+    "KernelFamily",
     "Launch",
     "LaunchEnv",
     "LaunchWord",
@@ -190,6 +202,8 @@ __all__ = [
     "Rung",
     "Tensor",
     "Trace",
+    "TraceStep",
+    "TracedSteps",
     "absent_drafts",
     "acceptance_of",
     "answers_of",
@@ -204,6 +218,7 @@ __all__ = [
     "decode_passes",
     "did_you_mean",
     "draft_counts",
+    "generating",
     "has_output",
     "inconclusive",
     "is_secret",
@@ -222,6 +237,7 @@ __all__ = [
     "since",
     "speculation_off",
     "stated",
+    "traced_steps",
     "unstated",
     "value_error",
     "versions_with",

@@ -28,6 +28,7 @@ COMMANDS = {
     "render": "Write the files that launch a deployment.",
     "up": "Launch a deployment here, and prove that it is what was asked for.",
     "check": "Prove from evidence what took effect.",
+    "trace": "Say what the GPU ran: steps, launches, kernels and their families.",
     "predictions": "Say how wrong predictions of the decode step are.",
     "probe-bundle": "Write the plugin that reports from inside the engine.",
     "selftest": "Sabotage real engines and see whether it is noticed.",

@@ -18,7 +18,16 @@ from configurator.errors import ConfiguratorError, Position, Problem, did_you_me
 from configurator.layers import Layers, merge, overlay
 from configurator.schema.base import dotted, parse
 from configurator.schema.claims import Claims, Differing, Published, published
-from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
+from configurator.schema.content import (
+    Engine,
+    EngineBase,
+    Entry,
+    Hardware,
+    Kernel,
+    KernelFamilies,
+    Model,
+)
+from configurator.schema.kernel_names import Family
 from configurator.schema.measurement import Measurement
 from configurator.schema.profile import Profile
 from configurator.source import DataPath, Source, read_source
@@ -38,6 +47,7 @@ FOLDERS = {
     "kernel": "kernels",
     "measurement": "profiles/measurements",
     "claims": "profiles/claims",
+    "families": "kernels/families",
 }
 """Kinds of entries and the folder each lies in."""
 
@@ -173,6 +183,24 @@ class Library:
                         did_you_mean(kernel, self._index("kernel")),
                         self.place("claims", name, (*path, "conditions", key, index)),
                     )  # fmt: skip
+
+    def families(self) -> tuple[Family, ...]:
+        """Families of kernels in the order in which they are tried.
+
+        Those of mechanisms come first, and those of a user's directory before ours.
+        """
+        found: list[Family] = []
+        for name in self._by_root("kernel"):
+            found += self.kernel(name).trace
+        for name in self._by_root("families"):
+            found += self._entry("families", KernelFamilies, name, None).families
+        return tuple(found)
+
+    def _by_root(self, kind: str) -> list[str]:
+        """Names of entries, those of the last directory first."""
+        index = self._index(kind)
+        folders = [root / FOLDERS[kind] for root in self.roots]
+        return sorted(index, key=lambda name: (-folders.index(index[name].parent), name))
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip

@@ -6,6 +6,7 @@ import ast
 import inspect
 import itertools
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
 from configurator.content import Library
@@ -21,6 +22,7 @@ _MODELS: dict[str, type[StrictModel]] = {
     "kernel": content.Kernel,
     "measurement": measurement.Measurement,
     "claims": claims.Claims,
+    "families": content.KernelFamilies,
 }
 _OPTION_TYPES: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},
@@ -64,12 +66,7 @@ def field_descriptions(model: type[StrictModel]) -> dict[str, str]:
 
 
 def _describe(schema: dict[str, Any]) -> None:
-    models = {
-        name: value
-        for module in (profile, content, claims)
-        for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, StrictModel)
-    }
+    models = {model.__name__: model for model in _below(StrictModel)}
     parts = {schema["title"]: schema, **schema.get("$defs", {})}
     for name, part in parts.items():
         model = models.get(name)
@@ -77,6 +74,13 @@ def _describe(schema: dict[str, Any]) -> None:
             continue
         for key, text in field_descriptions(model).items():
             part["properties"].get(key, {})["description"] = text
+
+
+def _below(model: type[StrictModel]) -> Iterator[type[StrictModel]]:
+    """Every model of files, in whichever module it is: those above are imported."""
+    for each in model.__subclasses__():
+        yield each
+        yield from _below(each)
 
 
 def _name_content(schema: dict[str, Any], library: Library) -> None:

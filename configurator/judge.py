@@ -12,12 +12,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from configurator.content import Library
 from configurator.coverage import coverage_of
 from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue, load_catalogue
 from configurator.errors import ConfiguratorError, did_you_mean
 from configurator.evidence.model import Evidence, Replica, ServerState
 from configurator.evidence.report_start import one_server
+from configurator.families import Families
 from configurator.loader import Validators
 from configurator.probes import Check, Probe
 from configurator.verdicts import Answer, Outcome, Rung, Verdict, inconclusive
@@ -118,10 +120,13 @@ def judge(
     deployment: Deployment | None = None,
     *,
     whole: bool = True,
+    library: Library | None = None,
 ) -> Judgement:
     """Judge every expectation, and every invariant whether or not it was asked for.
 
     An invariant that has no place in what runs is left out unless it was asked for.
+
+    What kernels of a trace do is told by `library`; None: by the built-in content.
 
     With `whole`, a replica of the deployment without evidence leaves everything open; without, the
     replicas that were looked at are judged alone, and the others only named.
@@ -137,6 +142,7 @@ def judge(
     asked = list(expectations)
     wanted = _with_invariants(asked, validators.probes)
     catalogues = {r.index: _catalogue(r.version) for r in evidence.replicas}
+    families = _families(evidence, library)
     twins = _twins(evidence)
     unseen = tuple(sorted({*_unseen(evidence, deployment), *twins}))
     verdicts: list[Verdict] = []
@@ -146,7 +152,8 @@ def judge(
         probe = _probe_named(expectation.probe, validators.probes, asked_by)
         outcomes: dict[int, Outcome] = {}
         for replica in evidence.replicas:
-            check = Check(expectation, replica, catalogues[replica.index], deployment)
+            catalogue = catalogues[replica.index]
+            check = Check(expectation, replica, catalogue, deployment, families)
             outcome, fault = _run(probe, check)
             crashed = crashed or fault
             outcomes[replica.index] = _held_against(outcome, check, probe)
@@ -160,6 +167,13 @@ def judge(
         if verdict.answer is not Answer.NOT_APPLICABLE or expectation in asked
     ]
     return Judgement(states, tuple(shown), crashed, unseen)
+
+
+def _families(evidence: Evidence, library: Library | None) -> Families:
+    """The families of kernels, which are read only where there is a trace."""
+    if not any(replica.traces for replica in evidence.replicas):
+        return Families()
+    return Families.of_content((library or Library()).families())
 
 
 def _asked_twice(why: str) -> Outcome:

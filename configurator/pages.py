@@ -42,6 +42,7 @@ INPUT_CODES = {
     "EVD002": "A file of the evidence that cannot be read.",
     "EVD003": "Evidence that lacks files which its manifest names.",
     "EVD004": "Evidence in a format that this version does not know.",
+    "EVD005": "A trace without what is asked of it.",
     "CAT001": "An engine's wheel or source tree that cannot be opened.",
     "CAT002": "A wheel or source tree without the engine's arguments in it.",
     "CAT003": "A source tree that does not say its version.",

@@ -12,13 +12,14 @@ is the probe's page: what proves it, what refutes it, what leaves it open.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue
 from configurator.evidence.model import Replica, Report
 from configurator.evidence.reports import KEY
+from configurator.families import Families
 from configurator.verdicts import Observation, Outcome, Rung, refuted
 
 WHOLE = "all"
@@ -35,6 +36,8 @@ class Check:
     """Flags and variables of the engine version that runs; None when it is not known."""
     deployment: Deployment | None = None
     """The profile's launch; None when judging by `--expect` alone."""
+    families: Families = field(default_factory=Families)
+    """What kernels of a trace do, by their names."""
 
 
 Judge = Callable[[Check], Outcome]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+from configurator.content import Library
 from configurator.deployment import Deployment, Expectation
 from configurator.engine.catalogue import Catalogue
 from configurator.evidence.model import Exchange, LogLine, Replica, ServerState
+from configurator.families import Families
 from configurator.loader import Validators
 from configurator.probes import Check
 from configurator.verdicts import Outcome
@@ -21,7 +24,14 @@ def judged(
     name, _, value = asked.partition("=")
     replica = Replica(0, ServerState(state), **evidence)  # type: ignore[arg-type]
     expectation = Expectation(name, name, value=value or None, floor=floor)
-    return validators.probes[name].judge(Check(expectation, replica, catalogue, deployment))
+    check = Check(expectation, replica, catalogue, deployment, families())
+    return validators.probes[name].judge(check)
+
+
+@functools.cache
+def families() -> Families:
+    """The built-in families of kernels."""
+    return Families.of_content(Library().families())
 
 
 def said(outcome: Outcome) -> tuple[str, str | None]:

@@ -9,17 +9,9 @@ import pytest
 from replicas import answered, judged, log, said, spoken
 
 from configurator.evidence.host import Gpu, Host
-from configurator.evidence.model import (
-    Exchange,
-    Head,
-    Kernel,
-    ModelReport,
-    MoeLayer,
-    Reference,
-    Report,
-    Trace,
-)
+from configurator.evidence.model import Exchange, Head, ModelReport, MoeLayer, Reference, Report
 from configurator.evidence.serverlog import parse_log, server_state
+from configurator.evidence.trace_model import Kernel, Trace
 from configurator.loader import Validators
 
 

@@ -13,16 +13,14 @@ from configurator.evidence.model import (
     Evidence,
     Exchange,
     Graphs,
-    Kernel,
     LogLine,
     ModelReport,
     MoeLayer,
     Replica,
     Report,
     ServerState,
-    Trace,
-    TraceStep,
 )
+from configurator.evidence.trace_model import Kernel, Ran, Trace, TraceStep
 from configurator.judge import expectation_from, judge
 from configurator.loader import Validators
 from configurator.verdicts import Observation, Rung, Verdict, inconclusive, proven, refuted
@@ -129,7 +127,7 @@ def test_sizes_are_those_that_every_rank_captured(validators: Validators) -> Non
 
 
 def trace(name: str, *kernels: str, last: str = "") -> Trace:
-    steps = (TraceStep("DECODE", 3, 1, 1, 1, last),) if last else ()
+    steps = (TraceStep("DECODE", 3, 1, 1, 1, (Ran(last, 0.0, 1.0, 7),)),) if last else ()
     return Trace(name, tuple(Kernel(kernel, 3, 1.0) for kernel in kernels), steps)
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from configurator import (
     Check,
+    Families,
     Observation,
     Outcome,
     Replica,
     Report,
     Rung,
+    generating,
     inconclusive,
     on_ranks,
     probe,
@@ -27,11 +29,13 @@ def attention_backend(check: Check) -> Outcome:
     """Decode attention (with speculation: verify steps) runs on the named backend.
 
     Proven: the in-engine report of every rank shows a backend object for decode steps whose class
-    is that of the name (built). Only where there is no report, /server_info is enough: the engine
-    exposes nothing higher over HTTP, so it is proven as far as resolved; the verdict says that it
-    is no more, and whether the launch command asks for the backend.
+    is that of the name (built), or kernels of that backend alone ran attention in the decode or
+    verify steps of a trace (executed). Only where there is neither, /server_info is enough: the
+    engine exposes nothing higher over HTTP, so it is proven as far as resolved; the verdict says
+    that it is no more, and whether the launch command asks for the backend.
 
-    Refuted: an object of another backend's class was built, or another backend was resolved.
+    Refuted: an object of another backend's class was built, another backend was resolved, or
+    kernels of other backends alone ran attention in the decode or verify steps of a trace.
 
     Open: neither is known; the class of the object belongs to another name than the one that was
     resolved, which is a conflict; the class is not known, or wraps others that a report does not
@@ -39,10 +43,18 @@ def attention_backend(check: Check) -> Outcome:
     """
     wish = _one_name(check.expectation.value or "")
     objects = [_object(report) for report in check.replica.reports]
+    ran = list(_ran(check.replica, check.families))
     resolved = _resolved_attention(check.replica)
-    seen = (*(one for each in objects for one in each.observations), *resolved)
+    seen = (
+        *(one.observation for one in ran),
+        *(one for each in objects for one in each.observations), *resolved,
+    )  # fmt: skip
     conflicts = tuple(dict.fromkeys(each.conflict for each in objects if each.conflict))
     remedy = f"set --attention-backend {wish}, and read the log for why another was chosen"
+    for one in ran:
+        if one.backends and wish not in one.backends:
+            text = f"decode attention ran kernels of {one}, not of {wish}"
+            return refuted(Rung.EXECUTED, text, *seen, remedy=remedy, conflicts=conflicts)
     for each in objects:
         if each.answer(wish) == "other":
             rung = Rung.BUILT if each.names and wish not in each.names else Rung.RESOLVED
@@ -57,6 +69,9 @@ def attention_backend(check: Check) -> Outcome:
         return inconclusive(
             Rung.RESOLVED, conflicts[0], *seen, remedy=_GIVE_REPORT, conflicts=conflicts
         )
+    if ran and all(one.backends == {wish} for one in ran):
+        text = f"decode attention ran kernels of {wish} ({ran[0].observation.value})"
+        return proven(Rung.EXECUTED, text, *seen)
     if objects:
         return _of_objects(objects, wish, seen)
     if resolved:
@@ -66,6 +81,29 @@ def attention_backend(check: Check) -> Outcome:
             text += ", and the launch command asks for it"
         return proven(Rung.RESOLVED, text, *resolved)
     return inconclusive(None, "nothing shows the attention backend", remedy=_GIVE_REPORT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """The kernels of attention in the decode or verify steps of one trace."""
+
+    observation: Observation
+    backends: frozenset[str]
+    """Backends that run all of them; empty: of several families, which no one backend runs."""
+
+    def __str__(self) -> str:
+        return f"{' or '.join(sorted(self.backends))} ({self.observation.value})"
+
+
+def _ran(replica: Replica, families: Families) -> Iterator[_Ran]:
+    """Only steps of which the kernels of attention are all of families that name a backend."""
+    for trace, step in generating(replica):
+        kernels = [one for one in step.by_name if families.of(one.name).does("attention")]
+        found = [frozenset(families.of(one.name).backends) for one in kernels]
+        if found and all(found):
+            name = kernels[0].name[:80]
+            seen = Observation("trace", "attention kernel", name, Rung.EXECUTED, trace.file)
+            yield _Ran(seen, frozenset.intersection(*found))
 
 
 @dataclass(frozen=True, slots=True)

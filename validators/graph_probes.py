@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from configurator import (
     proven,
     ranks_in_prefix,
     refuted,
+    traced_steps,
 )
 
 _FEW = 0.05
@@ -53,9 +54,13 @@ def decode_cuda_graphs(check: Check) -> Outcome:
     a decode line of that size must say that a graph was replayed: passes of another size show
     nothing of it. The concurrency may be padded to the next larger captured size.
 
+    A trace shows it of the batch sizes of its steps: a graph ran at least half of the kernels of
+    every one, or each kernel was launched by itself (executed).
+
     Refuted: all or nearly all counted passes were eager, or all of one rank; a wished batch size
-    was not captured by every rank; the decode lines of a wished batch size or of the profile's
-    concurrency say that it ran eager; or the engine resolved decode graphs to disabled.
+    was not captured by every rank; the decode lines, or the steps of a trace, of a wished batch
+    size or of the profile's concurrency say that it ran eager; or the engine resolved decode
+    graphs to disabled.
 
     The engine counts and logs passes on one rank of a tensor parallel group. That rank stands for
     the others where what they captured is known.
@@ -84,12 +89,14 @@ def decode_cuda_graphs(check: Check) -> Outcome:
             f"no graph was captured{which}{table.where}; captured: {_listed(sizes) or 'none'}",
             *observations, remedy=f"set --cuda-graph-bs-decode {' '.join(map(str, wished)) or 1}",
         )  # fmt: skip
-    lines = list(_decode_lines(replica))
+    traced = list(_traced(replica))
+    lines = [*_decode_lines(replica), *traced]
     observations += _few_lines(replica, lines)
     eager = _eager_where_needed(check, wished, lines)
     if eager:
         return refuted(
-            Rung.EXECUTED, f"decode steps of batch size {_listed(eager)} ran eager",
+            Rung.EXECUTED, f"decode steps of batch size {_listed(eager)} ran eager"
+            f"{_shown_by(seen for seen, size, _ in traced if size in eager)}",
             *[seen for seen, size, _ in lines if size in eager][:3], *observations,
             remedy=f"capture it: --cuda-graph-bs-decode {' '.join(map(str, sorted(eager)))}",
         )  # fmt: skip
@@ -276,17 +283,17 @@ def _of_lines(
     lines: list[_Line], observations: list[Observation], sizes: set[int],
     note: str,
 ) -> Outcome:  # fmt: skip
-    """Without metrics: what the decode lines of the log say, one an interval of steps."""
+    """Without metrics: what the decode lines of the log and the steps of a trace say."""
     eager = {size for _, size, graph in lines if not graph}
     sized = f", captured for batch sizes {_listed(sizes)}" if sizes else ""
     if not eager:
-        text = f"all {len(lines)} decode lines say that a graph was replayed{sized}{note}"
+        text = _in_words(lines, "a graph was replayed") + sized + note
         return proven(Rung.EXECUTED, text, *observations)
     remedy = "remove --disable-cuda-graph, or capture the batch sizes that occur"
     if not any(graph for _, _, graph in lines):
-        text = f"all {len(lines)} decode lines say that the steps ran eager"
+        text = _in_words(lines, "the steps ran eager")
         return refuted(Rung.EXECUTED, text, *observations, remedy=remedy)
-    text = f"decode lines of batch size {_listed(eager)} say eager, others a graph{sized}{note}"
+    text = f"steps of batch size {_listed(eager)} ran eager, others replayed a graph{sized}{note}"
     return inconclusive(Rung.EXECUTED, text, *observations, remedy=remedy)
 
 
@@ -301,6 +308,29 @@ def _decode_lines(replica: Replica) -> Iterator[_Line]:
             int(found[1]),
             graph,
         )
+
+
+def _traced(replica: Replica) -> Iterator[_Line]:
+    """Steps of traces: their batch size, and whether a graph ran their kernels."""
+    for steps in traced_steps(replica):
+        yield (
+            Observation("trace", "decode steps", str(steps), Rung.EXECUTED, steps.trace.file),
+            steps.size,
+            steps.replayed,
+        )
+
+
+def _in_words(lines: list[_Line], fact: str) -> str:
+    """What all lines of the log say, and every kind of step of a trace."""
+    logged = sum(seen.source == "log" for seen, _, _ in lines)
+    words = [f"all {logged} decode lines say that {fact}"] if logged else []
+    words += [str(seen.value) for seen, _, _ in lines if seen.source == "trace"]
+    return "; ".join(words)
+
+
+def _shown_by(traced: Iterable[Observation]) -> str:
+    """What the first step of a trace says, in brackets; empty: none says anything."""
+    return next((f" ({seen.value})" for seen in traced), "")
 
 
 def _few_lines(replica: Replica, lines: list[_Line]) -> list[Observation]:

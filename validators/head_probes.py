@@ -9,6 +9,7 @@ from typing import Any
 
 from configurator import (
     Check,
+    Families,
     Head,
     ModelReport,
     Observation,
@@ -18,6 +19,7 @@ from configurator import (
     Rung,
     absent_drafts,
     because,
+    generating,
     inconclusive,
     not_applicable,
     on_ranks,
@@ -27,7 +29,6 @@ from configurator import (
     why_no_report,
 )
 
-_DECODING = ("DECODE", "TARGET_VERIFY")
 _SILENT_LOG = re.compile(r"Online FP8 quantization enabled for lm_head")
 _GIVE_REPORT = "run with the in-engine report (evidence.instrument: standard), or record a trace"
 
@@ -59,7 +60,7 @@ def fp8_lm_head(check: Check) -> Outcome:
     quantization enabled for lm_head." of some builds is printed before any weight is converted
     and proves nothing, and neither does `quantization` in /server_info.
     """
-    seen = list(_head_observations(check.replica))
+    seen = list(_head_observations(check.replica, check.families))
     bad = [text for _, good, text in seen if good is False]
     conflicts = tuple(bad) if bad and any(good for _, good, _ in seen) else ()
     observations = [observation for observation, _, _ in seen]
@@ -193,7 +194,9 @@ def _fp32(replica: Replica) -> Iterator[str]:
             return
 
 
-def _head_observations(replica: Replica) -> Iterator[tuple[Observation, bool | None, str]]:
+def _head_observations(
+    replica: Replica, families: Families
+) -> Iterator[tuple[Observation, bool | None, str]]:
     """Observation, whether it speaks for FP8 (None: it says nothing), and the fact in words."""
     heads = [(report, head) for report, head in _heads(replica) if head.dtype is not None]
     for report, head in heads:
@@ -209,20 +212,20 @@ def _head_observations(replica: Replica) -> Iterator[tuple[Observation, bool | N
             good,
             text,
         )  # fmt: skip
-    for trace in replica.traces:
-        for step in trace.steps:
-            if step.kind.upper() not in _DECODING or not step.last_gemm:
-                continue
-            name = step.last_gemm
-            good_kernel = _kernel_is_fp8(name)
-            text = f"the last GEMM of {step.kind} steps is {name[:80]}"
-            if good_kernel is not None:
-                text += f": {'FP8' if good_kernel else 'not FP8'}"
-            yield (
-                Observation("trace", "LM head kernel", name, Rung.EXECUTED, trace.file),
-                good_kernel,
-                text,
-            )
+    for trace, step in generating(replica):
+        name = families.last_gemm(step)
+        if not name:
+            continue
+        dtype = families.of(name).dtype
+        good_kernel = dtype == "fp8" if dtype else None
+        text = f"the last GEMM of {step.kind} steps is {name[:80]}"
+        if good_kernel is not None:
+            text += f": {'FP8' if good_kernel else 'not FP8'}"
+        yield (
+            Observation("trace", "LM head kernel", name, Rung.EXECUTED, trace.file),
+            good_kernel,
+            text,
+        )
     for line, _ in replica.said(_SILENT_LOG, while_starting=True):
         yield (
             Observation(
@@ -232,16 +235,6 @@ def _head_observations(replica: Replica) -> Iterator[tuple[Observation, bool | N
             None,
             "",
         )  # fmt: skip
-
-
-def _kernel_is_fp8(name: str) -> bool | None:
-    """FP8 GEMMs of cuBLAS have `qqtst` in their name, BF16 ones `tst`; None: not known."""
-    lower = name.lower()
-    if "qqtst" in lower or "e4m3" in lower or "fp8" in lower:
-        return True
-    if ("nvjet" in lower and "tst" in lower) or "bf16" in lower:
-        return False
-    return None
 
 
 @probe("lm-head-shared", proof_rung="built")

@@ -369,5 +369,5 @@ def expert_parallelism_demanded_and_refused(deployment: Deployment) -> Iterator[
             f"({topology.tensor}), and {mechanism.name} refuses expert above 1 unless its "
             f"specification lists it, which is not public; expert is {topology.expert}",
             "start it once: either says so before the weights load. If it is SGLang ('use EP equal "
-            f"to TP'), set topology.expert to {topology.tensor} and ignore MEGA105 with that reason",
+            f"to TP'), set topology.expert to {topology.tensor} and ignore MEGA105 with the reason",
         )

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from configurator import (
+    Answer,
     Check,
     Megakernel,
     Observation,
@@ -20,6 +21,7 @@ from configurator import (
     probe,
     proven,
     refuted,
+    traced_steps,
 )
 
 _ACTIVE = re.compile(r"NVIDIA megakernel: active \((?P<name>[^:]*)")
@@ -42,11 +44,13 @@ def nvidia_megakernel(check: Check) -> Outcome:
     Proven: the in-engine report of every rank, or else the log, says for which batch sizes the
     captured decode graphs run it, k of n (captured). Where k is below n, the summary names the
     sizes; every other step, and prefill, runs the ordinary forward, with neither a counter nor a
-    log line.
+    log line. Where a trace has covered steps and the entry says how many kernels a layer of one
+    runs, that many ran (executed).
 
     Refuted: the report or the log says that no step of the target is covered, that the model's
     forward is its own again, or that this setup is refused; or the batch size of the profile's
-    concurrency is not among the covered ones.
+    concurrency is not among the covered ones; or covered steps of a trace run many more kernels
+    than the entry says, as an ordinary forward does.
 
     Open: a rank has no megakernel in its report, or does not say what it covers, and others do;
     the engine's check of the captured graphs has not completed, as when one of them never went
@@ -90,7 +94,7 @@ def nvidia_megakernel(check: Check) -> Outcome:
     draft += "; the draft's megakernel covers no step" if idle else ""
     reported = _of_reports(check, everything, draft)
     if reported is not None:
-        return reported
+        return _with_trace(check, reported, _reported_sizes(replica))
     silent = _silent_ranks(check, found["active"])
     if silent:
         return inconclusive(
@@ -98,7 +102,9 @@ def nvidia_megakernel(check: Check) -> Outcome:
             remedy="keep the log of every rank, from its start",
         )  # fmt: skip
     if found["runs"]:
-        return _covered(check, found["runs"], everything, draft)
+        return _with_trace(
+            check, _covered(check, found["runs"], everything, draft), _logged_sizes(found["runs"])
+        )
     if found["active"]:
         ranks = len(found["active"])
         text = f"active on {ranks} rank{'s' if ranks > 1 else ''}; no line says which graphs run it"
@@ -117,6 +123,58 @@ def nvidia_megakernel(check: Check) -> Outcome:
         "no log line says that it is active", *everything,
         remedy="keep the server's log from its start (--log)",
     )  # fmt: skip
+
+
+_MORE, _MANY = 2, 4
+"""Times as many kernels as an entry says: up to here the steps run it, and from here they do not.
+
+An ordinary forward runs more than ten kernels a layer, where a megakernel runs one."""
+
+
+def _with_trace(check: Check, outcome: Outcome, sizes: set[int]) -> Outcome:
+    """What was captured, held against the kernels that covered steps of a trace ran."""
+    deployment = check.deployment
+    mechanism = deployment.mechanisms.get(check.expectation.mechanism) if deployment else None
+    layers = deployment.model.layers if deployment else None
+    if outcome.answer is not Answer.PROVEN or mechanism is None or layers is None:
+        return outcome
+    for said in mechanism.kernel.per_step:
+        most = said.per_layer * layers + said.beside
+        for steps in traced_steps(check.replica):
+            one = steps.step
+            # With several batch sizes the number of kernels is a mean over all of them.
+            if one.role not in said.steps or len(one.batches) > 1 or steps.size not in sizes:
+                continue
+            seen = Observation("trace", "kernels", str(steps), Rung.EXECUTED, steps.trace.file)
+            text = f"{steps}, where {most} are expected for {layers} layers"
+            if one.kernels >= _MANY * most:
+                return refuted(
+                    Rung.EXECUTED, text, seen, *outcome.observations,
+                    remedy="see which kernels run: configurator trace FILE",
+                )  # fmt: skip
+            if one.kernels > _MORE * most:
+                text = f"{outcome.summary}; {text}"
+                return inconclusive(outcome.rung, text, seen, *outcome.observations)
+            text = f"{outcome.summary}; {text}"
+            return proven(Rung.EXECUTED, text, seen, *outcome.observations)
+    return outcome
+
+
+def _reported_sizes(replica: Replica) -> set[int]:
+    """Batch sizes whose graphs run it on every rank, as the reports say."""
+    known = [
+        _checked(report.target.megakernel) or set()
+        for report in replica.reports
+        if report.target is not None and report.target.megakernel is not None
+    ]
+    return set.intersection(*known) if known else set()
+
+
+def _logged_sizes(runs: list[Observation]) -> set[int]:
+    """The same, as the log says."""
+    matches = [_RUNS.search(seen.excerpt) for seen in runs]
+    known = [{int(n) for n in re.findall(r"\d{1,9}", match["sizes"])} for match in matches if match]
+    return set.intersection(*known) if known else set()
 
 
 def _built_for_target(replica: Replica, found: dict[str, list[Observation]]) -> bool:

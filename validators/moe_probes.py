@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from configurator import (
     Check,
+    Families,
     LogLine,
     ModelReport,
     Observation,
@@ -28,15 +28,6 @@ from configurator import (
     why_no_report,
 )
 
-_KERNELS = (
-    ("triton", re.compile(r"\bfused_moe_kernel")),
-    ("deep_gemm", re.compile(r"deep_gemm::")),
-    ("humming", re.compile(r"\bhumming\b")),
-    ("flashinfer_trtllm", re.compile(r"trtllm.*(moe|batchedGemm|bmm_)|bmm_\w*(E2m1|E4m3)", re.I)),
-    ("flashinfer_cutlass", re.compile(r"cutlass.*(moe|grouped)|moe.*cutlass", re.I)),
-    ("marlin", re.compile(r"marlin_moe|moe.*marlin", re.I)),
-)
-"""Runners by the names of their kernels."""
 _LINES = (
     ("humming", Rung.EXECUTED, re.compile(r"Using \w+ gemm for humming moe")),
     ("humming", Rung.BUILT, re.compile(r"Preparing \w+ MXFP4 experts for Humming backend")),
@@ -81,7 +72,12 @@ def moe_runner(check: Check) -> Outcome:
     """
     wish = (check.expectation.value or "").lower()
     replica = check.replica
-    facts = [*_traced(replica), *_built(replica), *_logged(replica)]
+    found = (*_traced(replica, check.families, wish), *_built(replica), *_logged(replica))
+    # The engine writes one runner in two ways: triton_kernel its option, triton_kernels its object.
+    facts = [
+        (seen, wish if _plain(runner) == _plain(wish) else runner, text)
+        for seen, runner, text in found
+    ]
     echo = _resolved(replica)
     observations = [fact[0] for fact in facts] + ([echo] if echo else [])
     missing, unbuilt = _missing(replica), list(_unbuilt(replica))
@@ -315,23 +311,22 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _traced(replica: Replica) -> Iterator[_Fact]:
+def _traced(replica: Replica, families: Families, wish: str) -> Iterator[_Fact]:
+    """The runners whose kernels ran: by a wish that a family serves, else by its first name."""
     for trace in replica.traces:
-        counts: Counter[str] = Counter()
-        example: dict[str, str] = {}
-        for kernel in trace.kernels:
-            runner = next((name for name, shape in _KERNELS if shape.search(kernel.name)), None)
-            if runner:
-                counts[runner] += kernel.count
-                example.setdefault(runner, kernel.name)
-        if len(counts) > 1:
-            # DeepGEMM serves plain linear layers too, beside the MoE kernels of another runner.
-            counts.pop("deep_gemm", None)
-        for runner, count in counts.items():
-            name = example[runner][:80]
+        ran = families.with_backend("moe", trace.kernels)
+        if len(ran) > 1:
+            # A library that serves plain linear layers too is no other runner.
+            ran = {family: kernels for family, kernels in ran.items() if not family.also} or ran
+        for family, kernels in ran.items():
+            alone = len(family.backends) == 1
+            runner = wish if wish in family.backends else family.backends[0]
+            count, name = sum(kernel.count for kernel in kernels), kernels[0].name[:80]
             text = f"the trace has {count} launches of {runner} MoE kernels ({name})"
-            seen = Observation("trace", "MoE kernel", name, Rung.EXECUTED, trace.file, text)
-            yield seen, runner, text
+            if not alone and runner == wish:
+                text += f", which {' and '.join(family.backends)} share"
+            rung = Rung.EXECUTED if alone or runner != wish else Rung.RESOLVED
+            yield Observation("trace", "MoE kernel", name, rung, trace.file, text), runner, text
 
 
 def _overridden(replica: Replica, wish: str) -> Observation | None:

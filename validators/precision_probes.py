@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from configurator import (
     Check,
+    Families,
     Observation,
     Outcome,
     Replica,
@@ -202,7 +203,7 @@ def fp8_weights(check: Check) -> Outcome:
     Open: fewer launches or layers are FP8, with the share of them; neither report nor trace.
     `quantization` in /server_info is an echo of the flag, or null when the checkpoint decides.
     """
-    traced = _gemms(check.replica)
+    traced = _gemms(check.replica, check.families)
     shares = list(_shares(check.replica))
     layers = [seen for share in shares for seen in share.layers]
     if shares:
@@ -242,15 +243,16 @@ class _Gemms:
         return f"the trace has FP8 GEMMs, {self.fp8} of {self.total} launches: {name}"
 
 
-def _gemms(replica: Replica) -> _Gemms:
+def _gemms(replica: Replica, families: Families) -> _Gemms:
     seen: list[Observation] = []
     counts = []
     for trace in replica.traces:
         fp8 = other = 0
+        heads = [(step, families.last_gemm(step)) for step in trace.steps]
         for kernel in trace.kernels:
             if not _is_linear(kernel.name):
                 continue
-            head = sum(step.steps for step in trace.steps if step.last_gemm == kernel.name)
+            head = sum(step.steps for step, last in heads if last == kernel.name)
             if not _is_fp8_gemm(kernel.name):
                 # Other layers may share the head's kernel: one launch a step is the head's.
                 other += max(0, kernel.count - head)

@@ -14,11 +14,13 @@ from .logfile import copy_log
 from .manifest import manifest_of
 from .plan import MOST_TOGETHER, Plan
 from .process import find_process, learn_secrets
+from .profiling import profile
 from .readiness import judge_answers, wait
 from .redaction import redact_json
 from .replica import Replica
 from .reports import copy_reports
 from .sending import send
+from .tracefiles import copy_traces, given_traces
 from .writing import write
 
 
@@ -30,6 +32,7 @@ def collect(
     sampling: Mapping[str, Any] | None = None, timeout_s: float = 60.0, wait_s: float = 0.0,
     on_progress: Callable[[str], None] | None = None,
     references: Sequence[Mapping[str, Any]] = (),
+    traces: Mapping[int, Sequence[Any]] | None = None, trace_dir: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Write the evidence of every server of `targets` into `out` and return the manifest.
 
@@ -38,7 +41,8 @@ def collect(
         out: a directory that is empty or does not exist.
         level: 1 sends at most 3 short requests a replica; 2 as many as the interval of the
             acceptance length needs, at most 24, or where `concurrency` is above 1 at most 8 alone
-            and then 16, or `concurrency`, together; 3 is 2 (a bounded trace is not there yet).
+            and then 16, or `concurrency`, together; 3 also has the engine's profiler record a few
+            steps, of which it is off afterwards (`profiling.py`).
         passive: send no request that generates.
         logs: replica index -> its log file.
         reports: replica index -> directory of its in-engine reports.
@@ -53,6 +57,9 @@ def collect(
         wait_s: how long to wait until a server is ready.
         on_progress: called with a line of text while waiting and sending.
         references: greedy requests of another run; at most 8 that were not sent anyhow are sent.
+        traces: replica index -> trace files to keep; with one, level 3 records none.
+        trace_dir: absolute folder that the engine writes its traces to, as it names it; without,
+            that of its environment, or /tmp.
 
     Raises:
         CollectError: something given cannot be used. A dead server is evidence, not an error.
@@ -73,11 +80,12 @@ def collect(
             index, Client(usable_url(url), api_key, timeout_s), root / f"replica-{index}", plan,
             existing((logs or {}).get(index), "log"),
             existing((reports or {}).get(index), "reports"), (pids or {}).get(index), secrets,
+            trace_dir=trace_dir, traces=given_traces((traces or {}).get(index)),
         )
         for index, url in sorted(targets.items())
     ]  # fmt: skip
     empty_directory(root)
-    notes = ["level 3: no bounded trace yet, collected as level 2"] if level == 3 else []
+    notes = []
     if plan.level > 1 and concurrency > MOST_TOGETHER:
         notes.append(f"{concurrency} requests at a time were wanted, {MOST_TOGETHER} were sent")
     for replica in replicas:
@@ -104,5 +112,9 @@ def record(replica: Replica) -> None:
         replica.page("loads.json", "/v1/loads?include=all")
         replica.page("metrics.txt", "/metrics")
         judge_answers(replica)
+    copy_traces(replica)
+    if replica.plan.level == 3 and not replica.traces:
+        # What was counted before is of requests that were kept.
+        profile(replica)
     copy_reports(replica)
     copy_log(replica)

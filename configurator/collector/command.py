@@ -32,6 +32,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--log", action="append", default=[], help="log file, in the order of --url")
     add("--reports", action="append", default=[], help="directory of reports, in that order")
     add("--pid", action="append", default=[], type=int, help="engine's process, in that order")
+    add("--trace", action="append", default=[], help="trace file of the first --url; repeatable")
+    add("--trace-dir", metavar="DIR", help="folder that the engine writes traces to (level 3)")
     add("--api-key-env", metavar="NAME", help="variable that holds the API key")
     add("--api-key-file", metavar="FILE", help="file that holds the API key")
     add("--concurrency", type=int, default=1, help="requests at a time on level 2")
@@ -74,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             dict(enumerate(args.url)), args.out, level=args.level, passive=args.passive,
             logs=dict(enumerate(args.log)), reports=dict(enumerate(args.reports)),
             pids=dict(enumerate(args.pid)), api_key=_api_key(args), concurrency=args.concurrency,
+            traces={0: args.trace}, trace_dir=args.trace_dir,
             prompts=_prompts(args.prompts), sampling=sampling, timeout_s=args.timeout,
             wait_s=args.wait, on_progress=lambda text: print(_plain(text), file=sys.stderr),
         )  # fmt: skip

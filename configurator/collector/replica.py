@@ -40,6 +40,12 @@ class Replica:
     began: float = field(default_factory=time.monotonic)
     alone: list[Any] = field(default_factory=list)
     """Bodies of the requests that were sent alone."""
+    trace_dir: str | None = None
+    """Folder that the engine is to write traces to, as it names it."""
+    traces: tuple[Path, ...] = ()
+    """Traces that were given."""
+    profile: dict[str, Any] | None = None
+    """What was done with the engine's profiler; None: nothing."""
 
     def page(self, name: str, *paths: str) -> None:
         """Write what the first of `paths` that exists answers."""
@@ -87,4 +93,5 @@ class Replica:
             "index": self.index, "url": self.client.url, "reachable": self.reachable,
             "ready": self.ready, "error": self.errors[0] if self.errors else "",
             "errors": self.errors, "environment": self.environment(), "files": self.files,
+            "profile": self.profile,
         }  # fmt: skip

@@ -52,6 +52,19 @@ if TYPE_CHECKING:
     help="Process that listens at a --url, or started what does: its environment; repeatable.",
 )
 @click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="[REPLICA=]FILE",
+    help="Profiler trace of a server; repeatable. With one, --level 3 records none itself.",
+)
+@click.option(
+    "--trace-dir",
+    metavar="DIR",
+    help="Folder that the engine writes its trace to on --level 3, as it names it. Default: that "
+    "of its environment, or /tmp.",
+)
+@click.option(
     "--replay",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -67,7 +80,8 @@ if TYPE_CHECKING:
 @click.option(
     "--level",
     type=click.IntRange(1, 3),
-    help="1: at most 3 short requests; 2: enough for an interval. Default: the profile's, else 1.",
+    help="1: at most 3 short requests; 2: enough for an interval; 3: also a profiler trace of 16 "
+    "steps. Default: the profile's, else 1.",
 )
 @click.option("--passive", is_flag=True, help="Send no requests; only look.")
 @click.option(
@@ -112,6 +126,8 @@ def command(
     logs: tuple[str, ...],
     reports: tuple[str, ...],
     pids: tuple[str, ...],
+    traces: tuple[str, ...],
+    trace_dir: str | None,
     replay: Path | None,
     reference: Path | None,
     level: int | None,
@@ -135,11 +151,7 @@ def command(
         raise click.UsageError("give exactly one of PROFILE and --expect")
     if (replay is None) == (not urls):
         raise click.UsageError("give exactly one of --url and --replay")
-    if replay is not None and (logs or reports or pids or passive or wait_s or out or level):
-        raise click.UsageError(
-            "--replay reads what was recorded: leave out --log, --reports, --pid, --level, "
-            "--passive, --wait and --out"
-        )
+    _refuse_beside(replay, logs, reports, pids, traces, trace_dir, passive, wait_s, out, level)
     _refuse_itself(reference, replay or out)
     library = open_library(content)
     validators = open_validators(library, "probes")
@@ -157,14 +169,14 @@ def command(
     else:
         from configurator.commands.collecting import Targets, collect_evidence
 
-        targets = Targets.parse(urls, logs, reports, pids)
+        targets = Targets.parse(urls, logs, reports, pids, traces, trace_dir)
         evidence = collect_evidence(
             targets, deployment, level, passive, wait_s, api_key_env, out, baseline
         )
     evidence = with_reference(evidence, baseline) if baseline is not None else evidence
     # A launch script checks the one replica that it started; whoever gives more means all of them.
     whole = replay is not None or len(urls) > 1
-    judgement = judge(expectations, evidence, validators, deployment, whole=whole)
+    judgement = judge(expectations, evidence, validators, deployment, whole=whole, library=library)
     name = deployment.name if deployment else None
     status = deployment.profile.status if deployment else None
     if output == "json":
@@ -184,6 +196,15 @@ def command(
 
         print_judgement(judgement, name or "expected", status)
     return judgement.exit_code
+
+
+def _refuse_beside(replay: Path | None, *others: object) -> None:
+    """What is said of collecting has no use where recorded evidence is read."""
+    if replay is not None and any(others):
+        raise click.UsageError(
+            "--replay reads what was recorded: leave out --log, --reports, --pid, --trace, "
+            "--trace-dir, --level, --passive, --wait and --out"
+        )
 
 
 def _refuse_itself(reference: Path | None, judged: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,8 @@ class Targets:
     logs: dict[int, str]
     reports: dict[int, str]
     pids: dict[int, int]
+    traces: dict[int, list[str]] = field(default_factory=dict)
+    trace_dir: str | None = None
 
     @classmethod
     def parse(
@@ -40,6 +42,8 @@ class Targets:
         logs: tuple[str, ...],
         reports: tuple[str, ...],
         pids: tuple[str, ...],
+        traces: tuple[str, ...] = (),
+        trace_dir: str | None = None,
     ) -> Targets:
         """The targets that `[REPLICA=]VALUE` options name; without a number, in their order."""
         targets = cls(
@@ -47,9 +51,12 @@ class Targets:
             _numbered("--log", logs, str),
             _numbered("--reports", reports, str),
             _numbered("--pid", pids, int),
+            _several(traces),
+            trace_dir,
         )
         for option, given in (
             ("--log", targets.logs), ("--reports", targets.reports), ("--pid", targets.pids),
+            ("--trace", targets.traces),
         ):  # fmt: skip
             for replica in given:
                 if replica not in targets.urls:
@@ -71,6 +78,16 @@ def _numbered(option: str, values: tuple[str, ...], convert: Callable[[str], T])
             found[replica] = convert(text)
         except ValueError:
             raise click.UsageError(f"{option} is {text!r}; give a whole number") from None
+    return found
+
+
+def _several(values: tuple[str, ...]) -> dict[int, list[str]]:
+    """`[REPLICA=]FILE`, any number for each replica; without a number of the first."""
+    found: dict[int, list[str]] = {}
+    for value in values:
+        match = _NUMBERED.match(value)
+        replica, file = (int(match[1]), match[2]) if match else (0, value)
+        found.setdefault(replica, []).append(file)
     return found
 
 
@@ -107,6 +124,8 @@ def collect_evidence(
                 logs=targets.logs,
                 reports=targets.reports,
                 pids=targets.pids,
+                traces=targets.traces,
+                trace_dir=targets.trace_dir,
                 on_progress=lambda text: click.echo(printable(text), err=True),
                 **arguments,
             )

@@ -26,6 +26,7 @@ KINDS = (
     "kernels",
     "measurements",
     "claims",
+    "families",
     "rules",
     "probes",
     "targets",
@@ -76,6 +77,8 @@ def rows(kind: str, library: Library) -> Rows:
         return [(c.id, f"{c.shown}, {c.claim.figure}") for c in library.claims().values()]
     if kind == "deployments":
         return [(name, _deployment(library, name)) for name in library.names("deployment")]
+    if kind == "families":
+        return [(one.family, one.job) for one in library.families()]
     entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel",
                   "measurements": "measurement"}.get(kind, kind)  # fmt: skip
     readers = {

@@ -14,7 +14,7 @@ from configurator.commands.options import content_option, open_library
 @click.argument(
     "kind",
     type=click.Choice(
-        ["deployment", "hardware", "model", "engine", "kernel", "measurement", "claims"]
+        ["deployment", "hardware", "model", "engine", "kernel", "measurement", "claims", "families"]
     ),
     default="deployment",
 )

@@ -13,6 +13,7 @@ import click
 from configurator.commands.options import content_option, open_library, open_validators
 
 if TYPE_CHECKING:
+    from configurator.content import Library
     from configurator.deployment import Deployment
     from configurator.judge import Judgement
     from configurator.loader import Validators
@@ -90,7 +91,7 @@ def command(
         skipped,
         once,
     )
-    return Session(plan, _self_check(validators), Console(verbose=verbose)).run()
+    return Session(plan, _self_check(validators, library), Console(verbose=verbose)).run()
 
 
 def _validated(
@@ -144,7 +145,7 @@ def _address(text: str) -> tuple[tuple[int, int], str]:
     return (int(match[1]), int(match[2])), match[3]
 
 
-def _self_check(validators: Validators) -> SelfCheck:
+def _self_check(validators: Validators, library: Library) -> SelfCheck:
     """What `check` does, of the servers that were started."""
     from configurator.commands.collecting import Targets, collect_evidence
     from configurator.judge import judge
@@ -158,6 +159,8 @@ def _self_check(validators: Validators) -> SelfCheck:
         )
         evidence = collect_evidence(targets, deployment, None, False, 0, None, out)
         whole = len(servers) == deployment.profile.topology.replicas
-        return judge(deployment.expectations, evidence, validators, deployment, whole=whole)
+        return judge(
+            deployment.expectations, evidence, validators, deployment, whole=whole, library=library
+        )
 
     return check

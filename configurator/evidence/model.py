@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from configurator.collector.logline import READY, taken_apart
 from configurator.evidence.host import Host
+from configurator.evidence.trace_model import Trace
 
 Json = Any
 
@@ -267,39 +268,6 @@ class Hooks:
     missing: dict[str, str] = field(default_factory=dict)
     error: str = ""
     """Why no report can be made; empty: one can."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One kernel name of a trace and how often and how long it ran."""
-
-    name: str
-    count: int
-    mean_us: float
-
-
-@dataclass(frozen=True, slots=True)
-class TraceStep:
-    """Steps of one kind (DECODE, TARGET_VERIFY, draft, ...) in a trace."""
-
-    kind: str
-    steps: int
-    launches: float
-    """Launch calls a step, a graph launch counted as one."""
-    graph_launches: float
-    kernels: float
-    """Kernels executed a step."""
-    last_gemm: str = ""
-    """Name of the last GEMM kernel of the steps: the LM head."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A profiler trace, summarized."""
-
-    file: str
-    kernels: tuple[Kernel, ...]
-    steps: tuple[TraceStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from configurator.evidence.model import (
     Replica,
     Report,
     Sample,
-    Trace,
 )
 from configurator.evidence.report_choice import choose
 from configurator.evidence.report_start import is_drawn
@@ -32,6 +31,7 @@ from configurator.evidence.report_values import as_int
 from configurator.evidence.reports import is_known, parse_hooks, parse_report, reports_in
 from configurator.evidence.serverlog import of_another_start, parse_log, server_state
 from configurator.evidence.trace import read_trace
+from configurator.evidence.trace_model import Trace
 
 FORMAT = 1
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from configurator.deployment import Deployment, Mechanism
 from configurator.plan.model import Owner
-from configurator.schema.content import OfOption
+from configurator.schema.drafting import OfOption
 
 
 @dataclass(frozen=True, slots=True)

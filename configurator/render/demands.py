@@ -41,7 +41,9 @@ def _demanded(deployment: Deployment) -> dict[str, Any]:
                 found[f"{place} ({one.mechanism}): {name}"] = value
     profile = deployment.profile
     for part in ("evidence", "workload"):
-        for name, value in getattr(profile, part).model_dump(mode="json", exclude_none=True).items():
+        for name, value in (
+            getattr(profile, part).model_dump(mode="json", exclude_none=True).items()
+        ):
             found[f"{part}: {name}"] = value
     return found
 

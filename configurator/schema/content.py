@@ -1,4 +1,4 @@
-"""The entries of the content directories: hardware, models, engine builds, kernels."""
+"""The entries of the content directories: hardware, models, engines, kernels and families."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from configurator.schema.base import (
     StrictModel,
     Text,
 )
+from configurator.schema.drafting import Drafting
+from configurator.schema.kernel_names import Family, PerStep
 from configurator.schema.selftests import SelfTest
 from configurator.schema.shapes import (
     Attention,
@@ -336,26 +338,13 @@ class EvidenceOf(StrictModel):
     """`draft`: only when the deployment has a draft model that has an LM head."""
 
 
-class OfOption(StrictModel):
-    """A number taken from an option of the mechanism."""
+class KernelFamilies(Entry):
+    """Families of kernels that belong to no single mechanism."""
 
-    option: Text
-    """The option."""
-    plus: int = 0
-    """Added to it."""
-
-
-class Drafting(StrictModel):
-    """The forward passes of one round of speculation."""
-
-    passes: PositiveInt | OfOption = 1
-    """Passes of the draft in one round."""
-    tokens: PositiveInt | OfOption = 1
-    """Tokens of a sequence in one draft pass."""
-    extends: bool = False
-    """The last draft pass runs over the verified tokens instead."""
-    verify: OfOption | None = None
-    """Tokens of a sequence in the verify pass; null: the draft entry's verify_width."""
+    kind: Literal["KernelFamilies"]
+    """What this file describes."""
+    families: list[Family]
+    """In the order in which they are tried."""
 
 
 class Kernel(Entry):
@@ -393,6 +382,10 @@ class Kernel(Entry):
     """Published support table; empty: no table."""
     alternatives: list[Text] = []
     """What to do where it cannot be had."""
+    trace: list[Family] = []
+    """Its kernels in a profiler trace; tried before every general family."""
+    per_step: list[PerStep] = []
+    """How many kernels a covered step runs; empty: not published."""
     evidence: list[EvidenceOf] = []
     """What is judged when it is asked for."""
     selftests: list[SelfTest] = []

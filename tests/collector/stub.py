@@ -23,6 +23,8 @@ class Stub:
         self.key: str | None = None
         self.steps = 16
         self.pages: dict[str, Callable[[], Answer]] = {}
+        self.posts: dict[str, Callable[[dict[str, Any]], Answer]] = {}
+        """What is posted elsewhere than where text is made."""
         self.seen: list[str] = []
         self.generated: list[dict[str, Any]] = []
         self.extra_headers: dict[str, str] = {}
@@ -77,7 +79,8 @@ class Stub:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 stub.seen.append(self.path)
-                self.send(*stub.generate(body))
+                answer = stub.posts.get(self.path, stub.generate)
+                self.send(*answer(body))
 
             def send(self, status: int, body: bytes) -> None:
                 self.send_response(status)

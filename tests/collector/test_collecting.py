@@ -36,12 +36,6 @@ def test_a_ready_server_yields_the_whole_directory(stub: Stub, tmp_path: Path) -
     assert kept["response"]["meta_info"]["spec_verify_ct"] == 16
 
 
-def test_level_3_says_that_it_has_no_trace_yet(stub: Stub, tmp_path: Path) -> None:
-    stub.steps = 400
-    manifest = collect({0: stub.url}, tmp_path / "out", level=3)
-    assert manifest["notes"] == ["level 3: no bounded trace yet, collected as level 2"]
-
-
 def test_the_name_of_server_info_in_older_engines(stub: Stub, tmp_path: Path) -> None:
     stub.pages["/get_server_info"] = stub.pages.pop("/server_info")
     collect({0: stub.url}, tmp_path / "out")

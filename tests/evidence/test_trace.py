@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from configurator.errors import ConfiguratorError
-from configurator.evidence.model import Trace, TraceStep
 from configurator.evidence.trace import read_trace
+from configurator.evidence.trace_model import Batch, Ran, Trace, TraceStep
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 
@@ -37,6 +37,8 @@ def test_kernels_of_a_graph_count_for_the_step_that_launched_it(tmp_path: Path) 
         event("cuda_runtime", "cudaMemcpyAsync", 3, correlation=3),
         # Another thread, and after the step: neither is the step's.
         event("cuda_driver", "cuLaunchKernelEx", 4, correlation=4, tid=2),
+        event("cuda_runtime", "cudaLaunchHostFunc", 5),
+        event("cuda_runtime", "cudaGraphInstantiate", 6),
         event("cuda_driver", "cuLaunchKernelEx", 11, correlation=5),
         # The GPU runs them later than the annotation's time, and not in the file's order.
         event("kernel", "nvjet_sm90_tst_64x8", 33, 4, correlation=2),
@@ -46,7 +48,18 @@ def test_kernels_of_a_graph_count_for_the_step_that_launched_it(tmp_path: Path) 
         event("kernel", "later_gemm", 50, 1, correlation=5),
     )
     assert trace.file == "a.trace.json.gz"
-    assert trace.steps == (TraceStep("DECODE", 1, 2, 1, 4, "nvjet_sm90_tst_64x8"),)
+    (step,) = trace.steps
+    assert (step.kind, step.steps, step.role, step.within) == ("DECODE", 1, "decode", "")
+    assert (step.launches, step.graph_launches, step.kernels) == (2, 1, 4)
+    assert step.batches == (Batch(1, 1, replayed=1, eager=0),)
+    assert step.sample == (
+        Ran("triton_add", 0, 2, 1),
+        Ran("nvjet_sm90_tst_64x8", 1, 2, 1, by_graph=True),
+        Ran("nvjet_sm90_tst_64x8", 3, 4, 1, by_graph=True),
+        Ran("sampling", 8, 2, 1, by_graph=True),
+    )
+    # 30 to 40 on the GPU, of which nothing ran from 37 to 38.
+    assert (step.cpu_us, step.gpu_us, step.span_us, step.idle_us) == (10, 10, 10, 1)
     (first, *_) = trace.kernels
     assert (first.name, first.count, first.mean_us) == ("nvjet_sm90_tst_64x8", 2, 3.0)
 
@@ -66,33 +79,12 @@ def test_a_mean_over_steps_of_one_kind(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "head"),
-    [
-        ("nvjet_sm90_qqtst_256x8_128x6_2x1_v_bz_TNT", True),
-        ("void cutlass::device_kernel<GemmUniversal>", True),
-        ("deep_gemm::sm90_fp8_gemm_1d2d_impl", True),
-        ("_matmul_kernel", True),
-        ("fused_moe_kernel", False),
-        ("flash_fwd_splitkv_gemm", False),
-        ("rmsnorm", False),
-    ],
-)
-def test_which_kernel_can_be_the_head(tmp_path: Path, name: str, head: bool) -> None:
-    trace = summarize(
-        tmp_path,
-        event("user_annotation", "step[DECODE bs=1]", 0, 10),
-        event("cuda_runtime", "cudaLaunchKernel", 1, correlation=1),
-        event("kernel", name, 3, correlation=1),
-    )
-    assert trace.steps[0].last_gemm == (name if head else "")
-
-
 @pytest.mark.parametrize("data", [[], {}, {"traceEvents": None}, {"traceEvents": 5}, None, "x"])
 def test_a_trace_without_events(tmp_path: Path, data: Any) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(data))
-    assert read_trace(path) == Trace("a.json", ())
+    found = read_trace(path)
+    assert (found.file, found.kernels, found.steps, found.events) == ("a.json", (), (), 0)
 
 
 def test_events_of_an_odd_shape_are_survived(tmp_path: Path) -> None:
@@ -116,32 +108,100 @@ def test_a_broken_trace_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "kind", "launches", "graphs", "kernels"),
     [
+        # As the recordings' own account of the truth counts them.
         ("h200/dense_default", "DECODE", 5, 1, 52),
+        ("h200/dense_nograph", "DECODE", 57, 0, 57),
         ("h200/moe_triton", "DECODE", 5, 1, 40),
+        ("h200/moe_auto", "DECODE", 5, 1, 40),
+        ("h200/moe_fp8_auto", "DECODE", 5, 1, 56),
         ("h200/moe_deep_gemm_bf16", "DECODE", 5, 1, 60),
         ("h200/nextn_good", "TARGET_VERIFY", 3, 1, 48),
         ("h200/nextn_good", "DRAFT_EXTEND_V2", 38, 0, 38),
+        ("h200/nextn_v157k", "TARGET_VERIFY", 3, 1, 48),
+        ("h200/bailing_nextn_patched", "TARGET_VERIFY", 1, 1, 54),
+        ("h200/bailing_nextn_patched", "DRAFT_EXTEND_V2", 33, 0, 33),
+        ("h200/standalone_good", "DRAFT_EXTEND_V2", 23, 2, 32),
+        ("h200/standalone_good", "TARGET_VERIFY", 1, 1, 56),
+        # What --level 3 recorded.
+        ("h200-trace/dense", "DECODE", 7, 1, 54),
+        ("h200-trace/nograph", "DECODE", 54, 0, 54),
+        ("h200-trace/moe_triton", "DECODE", 7, 1, 42),
+        ("h200-trace/moe_triton_kernel", "DECODE", 7, 1, 60),
+        ("h200-trace/head_bf16", "TARGET_VERIFY", 3, 1, 46),
+        ("h200-trace/head_fp8", "TARGET_VERIFY", 3, 1, 53),
     ],
 )
 def test_steps_of_real_servers(
     case: str, kind: str, launches: float, graphs: float, kernels: float
 ) -> None:
-    (path,) = (RECORDINGS / case / "trace").iterdir()
-    step = next(step for step in read_trace(path).steps if step.kind == kind)
+    step = next(step for step in recorded(case).steps if step.kind == kind)
     assert (step.launches, step.graph_launches, step.kernels) == (launches, graphs, kernels)
+    assert len(step.sample) >= kernels
+    assert sum(one.count for one in step.by_name) >= kernels * step.steps
+
+
+def recorded(case: str) -> Trace:
+    (path,) = (RECORDINGS / case).rglob("*.trace.json.gz")
+    return read_trace(path)
+
+
+def test_a_round_of_a_real_server() -> None:
+    trace = recorded("h200-trace/head_fp8")
+    assert trace.device == "NVIDIA H200"
+    found = {(step.kind, step.within): (step.role, step.steps) for step in trace.steps}
+    assert found == {
+        ("TARGET_VERIFY", ""): ("verify", 15),
+        ("draft", ""): ("draft", 15),
+        ("draft_extend", ""): ("draft extend", 16),
+        ("EXTEND", ""): ("prefill", 1),
+        # The draft's own prefill is a part of the first extension.
+        ("EXTEND", "draft_extend"): ("draft extend", 1),
+    }
+    verify = next(step for step in trace.steps if step.kind == "TARGET_VERIFY")
+    assert verify.batches == (Batch(1, 15, replayed=15, eager=0),)
+    assert verify.idle_us == pytest.approx(235.1, abs=0.1)
+    assert verify.gpu_us == pytest.approx(276.2, abs=0.1)
+    assert verify.span_us == pytest.approx(511.2, abs=0.1)
+    assert verify.cpu_us == pytest.approx(395.5, abs=0.1)
+    assert verify.every_us == pytest.approx(7615.3, abs=0.1)
+
+
+def test_steps_without_a_graph_of_a_real_server() -> None:
+    (step,) = (step for step in recorded("h200-trace/nograph").steps if step.kind == "DECODE")
+    assert step.batches == (Batch(1, 15, replayed=0, eager=15),)
+    assert not any(ran.by_graph for ran in step.sample)
 
 
 @pytest.mark.parametrize(
-    ("case", "kind", "head"),
+    ("kind", "within", "role"),
     [
-        # --quantization fp8 leaves the head in BF16.
-        ("h200/dense_fp8", "DECODE", "nvjet_sm90_tst_"),
-        ("fp8head/bf16_nextn", "TARGET_VERIFY", "nvjet_sm90_tst_"),
-        ("fp8head/fp8_module_shared", "TARGET_VERIFY", "nvjet_sm90_qqtst_"),
-        ("fp8head/fp8_module_shared", "draft_extend", "nvjet_sm90_qqtst_"),
+        ("VERIFY", "", "verify"),
+        ("VERIFY", "verify", "verify"),
+        ("DRAFT", "draft", "draft"),
+        ("DRAFT", "draft_extend", "draft extend"),
+        ("MIXED", "", "prefill"),
+        ("IDLE", "", "other"),
     ],
 )
-def test_the_heads_kernel_of_real_servers(case: str, kind: str, head: str) -> None:
-    (path,) = (RECORDINGS / case / "trace").iterdir()
-    step = next(step for step in read_trace(path).steps if step.kind == kind)
-    assert step.last_gemm.startswith(head)
+def test_roles_by_the_names_of_0_5_23(kind: str, within: str, role: str) -> None:
+    assert TraceStep(kind, 1, 1, 1, 1, within=within).role == role
+
+
+def test_idle_time_is_what_no_stream_fills(tmp_path: Path) -> None:
+    step = event("user_annotation", "step[DECODE bs=2]", 0, 10)
+    calls = [event("cuda_runtime", "cudaLaunchKernel", n, correlation=n) for n in (1, 2, 3)]
+    copy = event("cuda_runtime", "cudaMemcpyAsync", 4, correlation=4)
+    trace = summarize(
+        tmp_path, step, *calls, copy,
+        event("kernel", "a", 100, 10, correlation=1),
+        event("kernel", "b", 105, 20, correlation=2),  # beside a, until 125
+        event("kernel", "c", 130, 5, correlation=3),
+        event("gpu_memcpy", "Memcpy DtoH", 140, 2, correlation=4),
+    )  # fmt: skip
+    (found,) = trace.steps
+    assert (found.span_us, found.idle_us, found.gpu_us) == (42, 10, 37)
+    # A copy is work of the GPU, and neither a kernel nor a launch.
+    assert (found.kernels, found.launches) == (3, 3)
+    assert [(one.name, one.count) for one in trace.copies] == [("Memcpy DtoH", 1)]
+    assert found.batches == (Batch(2, 1, replayed=0, eager=1),)
+    assert [ran.is_copy for ran in found.sample] == [False, False, False, True]

@@ -16,8 +16,8 @@ from configurator.inengine.bundle import MARKS, bundle_files, write_bundle
 
 COLLECTOR = [
     "__init__", "__main__", "client", "collecting", "command", "host", "inputs", "listeners",
-    "logfile", "logline", "manifest", "nesting", "plan", "process", "readiness", "redaction",
-    "replica", "reports", "sending", "writing",
+    "logfile", "logline", "manifest", "nesting", "plan", "process", "profiling", "readiness",
+    "redaction", "replica", "reports", "sending", "tracefiles", "writing",
 ]  # fmt: skip
 PROBE = [
     "__init__", "building", "drafts", "environment", "gathering", "graphs", "heads", "hooked",

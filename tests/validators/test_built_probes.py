@@ -8,16 +8,8 @@ import pytest
 from replicas import judged, log, raw_log, said
 
 from configurator.content import Library
-from configurator.evidence.model import (
-    Head,
-    Kernel,
-    ModelReport,
-    MoeLayer,
-    Report,
-    Sharing,
-    Trace,
-    TraceStep,
-)
+from configurator.evidence.model import Head, ModelReport, MoeLayer, Report, Sharing
+from configurator.evidence.trace_model import Kernel, Ran, Trace, TraceStep
 from configurator.loader import Validators
 from configurator.resolve import resolve
 
@@ -42,9 +34,13 @@ def draft(head: Head | None, **sharing: Any) -> tuple[ModelReport, ...]:
     return (ModelReport("D", True, head=head, sharing=Sharing(**sharing)),)
 
 
+def ran(name: str) -> tuple[Ran, ...]:
+    return (Ran(name, 0.0, 1.0, 7),) if name else ()
+
+
 def trace(*kernels: str, last: str = "", kind: str = "TARGET_VERIFY") -> tuple[Trace, ...]:
     seen = tuple(Kernel(name, 8, 10.0) for name in kernels)
-    return (Trace("t.json.gz", seen, (TraceStep(kind, 8, 5, 1, 52, last),)),)
+    return (Trace("t.json.gz", seen, (TraceStep(kind, 8, 5, 1, 52, ran(last)),)),)
 
 
 NVJET_FP8, NVJET = "nvjet_sm90_qqtst_256x8_64x6", "nvjet_sm90_tst_256x8_64x6"
@@ -60,7 +56,7 @@ ECHO = log("Online FP8 quantization enabled for lm_head.")
         ({"traces": trace(last=NVJET_FP8)}, ("PROVEN", "executed"), "FP8"),
         ({"traces": trace(last=NVJET)}, ("REFUTED", "executed"), "not FP8"),
         ({"traces": trace(last=NVJET, kind="EXTEND")}, ("INCONCLUSIVE", None), "neither"),
-        ({"traces": trace(last="some_kernel")}, ("INCONCLUSIVE", "requested"), "neither"),
+        ({"traces": trace(last="some_gemm")}, ("INCONCLUSIVE", "requested"), "neither"),
         ({"reports": report(FP8), "traces": trace(last=NVJET)}, ("REFUTED", "executed"), "not FP8"),
         ({"log": ECHO}, ("INCONCLUSIVE", "requested"), "is an echo"),
         ({"log": ECHO, "reports": report(PLAIN)}, ("REFUTED", "built"), "bfloat16"),
@@ -311,7 +307,7 @@ def test_formats_of_the_kv_cache_and_what_they_are_kept_as(
 
 def launches(counts: dict[str, int], *, last: str = "", steps: int = 8) -> tuple[Trace, ...]:
     seen = tuple(Kernel(name, count, 10.0) for name, count in counts.items())
-    return (Trace("t.json.gz", seen, (TraceStep("DECODE", steps, 5, 1, 52, last),)),)
+    return (Trace("t.json.gz", seen, (TraceStep("DECODE", steps, 5, 1, 52, ran(last)),)),)
 
 
 GROUPED = (

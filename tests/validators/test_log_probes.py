@@ -84,9 +84,9 @@ DISABLED = {"cuda_graph_config": {"decode": {"backend": "disabled"}}}
     [
         ("", [line(3, 1)] * 2, {}, ("PROVEN", "executed"), "all 2 decode lines"),
         ("", [line(3, 1, graph=False)] * 2, {}, ("REFUTED", "executed"), "ran eager"),
-        ("", MIXED, {}, ("INCONCLUSIVE", "executed"), "batch size 48 say eager"),
+        ("", MIXED, {}, ("INCONCLUSIVE", "executed"), "batch size 48 ran eager"),
         ("48", MIXED, {}, ("REFUTED", "executed"), "batch size 48 ran eager"),
-        ("1", MIXED, {}, ("INCONCLUSIVE", "executed"), "batch size 48 say eager"),
+        ("1", MIXED, {}, ("INCONCLUSIVE", "executed"), "batch size 48 ran eager"),
         ("", [], {"disable_cuda_graph": True}, ("REFUTED", "resolved"), "disable_cuda_graph"),
         ("", [], DISABLED, ("REFUTED", "resolved"), "backend to disabled"),
         ("", [], {"disable_cuda_graph": False}, ("INCONCLUSIVE", None), "neither"),

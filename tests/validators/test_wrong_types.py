@@ -28,7 +28,7 @@ WRONG: tuple[Any, ...] = (
     [], [[]], [[1], 2], ["x", None, {}], [None], [True], [float("inf")], [10**400], ["3"],
     {}, {"error": "x"}, {"a": {"b": [1]}}, {"decode": 3}, {"decode": {"backend": ["disabled"]}},
 )  # fmt: skip
-VALUES = {"N": "4", "NAME": "triton", "BS,...": "1,4", "FLOOR": "2"}
+VALUES = {"N": "4", "NAME": "triton", "BS,...": "1,4", "FLOOR": "2", "FAMILY": "moe-triton"}
 
 
 class Spy(dict[str, Any]):
