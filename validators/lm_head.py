@@ -11,6 +11,7 @@ _VARIABLE = "SGLANG_ENABLE_FP8_LM_HEAD"
 _FACT = "online-fp8-lm-head"
 _SHARED = "lm-head-shared"
 _BUILD = "set engine.build to ling-v3-mxfp4-humming, which reads it"
+_BRING = "provider: configurator"
 # Drafts of these algorithms borrow the target's head through the worker's sharing code; DFLASH
 # and DSPARK call the target's module itself (sglang 0.5.23, dflash_worker_v2.py).
 _BORROWING = ("NEXTN", "EAGLE")
@@ -20,6 +21,15 @@ def _fp8_head(deployment: Deployment) -> Mechanism | None:
     """The mechanism that quantizes the head at load."""
     heads = deployment.of_family("lm-head")
     return next((m for m in heads if _VARIABLE in m.kernel.env), None)
+
+
+def _otherwise(deployment: Deployment) -> str:
+    """What to do where the build has no FP8 head: another build, or the entry's own plugin."""
+    head = _fp8_head(deployment)
+    plugin = head.kernel.plugin if head else None
+    if head is None or plugin is None or deployment.engine.version not in plugin.releases:
+        return _BUILD
+    return f"'{head.name}: {{{_BRING}}}' brings a plugin along that does it here; or {_BUILD}"
 
 
 def _borrowing_draft(deployment: Deployment) -> Mechanism | None:
@@ -75,7 +85,7 @@ def fp8_head_variable_not_declared(deployment: Deployment) -> Iterator[Finding]:
         set_by.path,
         f"{_VARIABLE} is declared by no released SGLang, and {engine.name} does not add it: it is "
         "ignored without a word",
-        _BUILD,
+        _otherwise(deployment),
     )
 
 
@@ -92,13 +102,13 @@ def fp8_head_stays_bf16(deployment: Deployment) -> Iterator[Finding]:
         engine: {build: ling-v3-mxfp4-humming}
     """
     head = _fp8_head(deployment)
-    if head is not None and deployment.engine.facts.get(_FACT) == "no":
+    if head and _FACT in head.facts and deployment.engine.facts.get(_FACT) == "no":
         yield Finding(
             head.path,
             f"{deployment.engine.name} leaves the LM head BF16 though the variable is set; with "
             "the public patch forced onto it, 'Online FP8 quantization enabled for lm_head.' is "
             "printed all the same",
-            f"{_BUILD}, or remove it with '{head.name}: null'",
+            f"{_otherwise(deployment)}, or remove it with '{head.name}: null'",
         )
 
 
@@ -124,7 +134,12 @@ def draft_reads_fp8_head_as_bf16(deployment: Deployment) -> Iterator[Finding]:
     """
     head, drafting = _fp8_head(deployment), _borrowing_draft(deployment)
     architecture = deployment.model.architecture
-    if head and drafting and architecture in deployment.engine.lm_head_sharing.weight:
+    if (
+        head
+        and not head.plugin
+        and drafting
+        and architecture in deployment.engine.lm_head_sharing.weight
+    ):
         yield Finding(
             drafting.path,
             f"in {deployment.engine.name} the draft of {architecture} shares only the LM head's "
@@ -138,7 +153,12 @@ def draft_reads_fp8_head_as_bf16(deployment: Deployment) -> Iterator[Finding]:
 def _unknown_sharing(deployment: Deployment, *, probed: bool) -> Iterator[Finding]:
     head, drafting = _fp8_head(deployment), _borrowing_draft(deployment)
     sharing, architecture = deployment.engine.lm_head_sharing, deployment.model.architecture
-    if head is None or drafting is None or architecture in (*sharing.module, *sharing.weight):
+    if (
+        head is None
+        or head.plugin
+        or drafting is None
+        or architecture in (*sharing.module, *sharing.weight)
+    ):
         return
     judged = any(e.mechanism == _SHARED and e.required for e in deployment.expectations)
     if judged is probed:

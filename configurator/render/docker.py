@@ -41,7 +41,6 @@ from configurator.render.containers import (
     start_period_of,
 )
 from configurator.render.files import RenderedFile
-from configurator.render.instrument import instrumented
 from configurator.render.launches import address_text, address_variable
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
@@ -65,7 +64,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     cached = deployment.profile.container.cache is not None
     before = [*before_start(deployment, image_of(deployment), cached, token), CONFIGURATOR]
     files.append(start_file(deployment, shared, "docker", before, list(_notes(deployment))))
-    return (*files, *(probe_files() if instrumented(deployment) else ()))
+    return (*files, *probe_files(deployment))
 
 
 def _container_context(deployment: Deployment) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from configurator.collector.collecting import collect
+from configurator.content import Library
 from configurator.errors import ConfiguratorError
 from configurator.evidence.model import Evidence
 from configurator.evidence.read import read_evidence
@@ -321,7 +322,7 @@ class Launcher:
         plugins = {
             self.sabotage: True,
             self.megakernel: bool(start.megakernel),
-            self.bundle: start.probe,
+            self._bundle(start): start.probe or bool(start.plugin),
         }
         path = [*(folder for folder, wanted in plugins.items() if wanted), RIG / "site"]
         return {
@@ -335,6 +336,15 @@ class Launcher:
             MARK: mark,
             **dict(start.env),
         }
+
+    def _bundle(self, start: Start) -> Path:
+        """The folder with the probe, and beside it the plugin of a kernel entry that is wanted."""
+        wanted = start.plugin and Library().kernel(start.plugin).plugin
+        if not wanted:
+            return self.bundle
+        folder = self.bundle.with_name(f"bundle-{wanted.package}")
+        write_bundle(folder, [Library().plugin(wanted.package)])
+        return folder
 
     @contextlib.contextmanager
     def server(self, name: str, start: Start) -> Iterator[Server]:

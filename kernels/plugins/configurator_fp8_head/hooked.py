@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from .refusing import reasons_against
-from .settings import NAME, Refusal, granularity
+from .settings import NAME, RefusedError, granularity
 
 log = logging.getLogger(NAME)
 
 
 def around_loading(original: Callable[..., Any], scheduler: Any, *args: Any, **kw: Any) -> Any:
     """Refuse before the target's weights load, and quantize its head once they are there."""
-    reasons = reasons_against(scheduler, granularity())
+    reasons = reasons_against(scheduler)
     if reasons:
-        raise Refusal(reasons)
+        raise RefusedError(reasons)
     result = original(scheduler, *args, **kw)
     from .quantizing import quantize
 

@@ -24,11 +24,12 @@ def line(scheduler: Any, head: Any, shared: list[str]) -> str:
     applied = "applied" if rule(head, method) else "NOT APPLIED"
     shape = " x ".join(map(str, head.weight.shape))
     dtype = str(head.weight.dtype).removeprefix("torch.")
-    scales = "one scale" if head.weight_scale.numel() == 1 else f"{head.weight_scale.numel()} scales"
+    count = head.weight_scale.numel()
+    scales = f"{count} scale{'' if count == 1 else 's'} ({made['granularity']})"
     freed = "freed" if made["freed"] else "STILL HELD"
     return (
-        f"{NAME}: {rank_of(scheduler)}: lm_head {dtype} [{shape}], {scales} ({made['granularity']}), "
-        f"method {type(method).__name__} {applied}; bytes {made['bytes_before']} -> "
+        f"{NAME}: {rank_of(scheduler)}: lm_head {dtype} [{shape}], {scales}, method "
+        f"{type(method).__name__} {applied}; bytes {made['bytes_before']} -> "
         f"{made['bytes_after']}, the former weight is {freed}; logits off by "
         f"{made['relative_error']}; shared with drafts: {', '.join(shared) or 'no draft'}"
     )

@@ -12,7 +12,7 @@ import torch
 from .internals import LOGITS
 from .method import Fp8HeadMethod
 from .numbers import relative_error, weights_in_fp8
-from .settings import NAME, Refusal
+from .settings import NAME, RefusedError
 
 PLAIN = ("UnquantizedEmbeddingMethod", "UnquantizedLinearMethod")
 MADE = "made"
@@ -31,11 +31,11 @@ def quantized_head(model: Any) -> Any:
     """The head that `quantize` made.
 
     Raises:
-        Refusal: something put another one in its place.
+        RefusedError: something put another one in its place.
     """
     heads = heads_of(model)
     if len(heads) != 1 or not isinstance(heads[0].quant_method, Fp8HeadMethod):
-        raise Refusal(["the target's LM head was replaced after it was quantized"])
+        raise RefusedError(["the target's LM head was replaced after it was quantized"])
     return heads[0]
 
 
@@ -43,14 +43,14 @@ def quantize(model: Any, granularity: str) -> None:
     """Make the model's head FP8, in the module that it is.
 
     Raises:
-        Refusal: the head that was built cannot be quantized, or logits of the result are wrong.
+        RefusedError: the head that was built cannot be quantized, or its logits are wrong.
     """
     heads = heads_of(model)
     reasons = [*_of_heads(heads), *_of_logits(model)]
     for head in heads[:1]:
         reasons += _of_built(model, head)
     if reasons:
-        raise Refusal(reasons)
+        raise RefusedError(reasons)
     head = heads[0]
     before = _bytes_of(head)
     former = head.weight
@@ -58,11 +58,12 @@ def quantize(model: Any, granularity: str) -> None:
     method = Fp8HeadMethod(granularity)
     error = relative_error(method, former.detach(), values, scale)
     if not error <= MOST_ERROR:
-        raise Refusal([f"logits of the FP8 head are off by {error:.3g} of their size: torch is bad"])
+        fact = f"logits of the FP8 head are off by {error:.3g} of their size, and not by 0.04"
+        raise RefusedError([f"{fact}: leave the head in BF16 on this GPU and torch"])
     del head.weight
     for name, tensor in (("weight", values), ("weight_scale", scale)):
         parameter = torch.nn.Parameter(tensor, requires_grad=False)
-        parameter.weight_loader = _no_update  # type: ignore[attr-defined]
+        parameter.weight_loader = _no_update
         head.register_parameter(name, parameter)
     head.quant_method = method
     gone = weakref.ref(former)
@@ -98,9 +99,10 @@ def _of_built(model: Any, head: Any) -> Iterator[str]:
     """What only the built head shows."""
     if any(getattr(module, "base_layer", None) is head for module in model.modules()):
         yield "the LM head has a LoRA adapter: leave lm_head out of its modules"
-    weight, method = getattr(head, "weight", None), type(head.quant_method).__name__
-    if type(weight) is not torch.nn.Parameter and not _is_a(weight, "Parameter"):
-        yield f"the LM head's weight is a {type(weight).__name__}"
+    weight: Any = getattr(head, "weight", None)
+    method = type(getattr(head, "quant_method", None)).__name__
+    if not isinstance(weight, torch.nn.Parameter):
+        yield f"the LM head's weight is a {type(weight).__name__}, not a Parameter"
         return
     if method not in PLAIN or weight.dtype not in (torch.bfloat16, torch.float16):
         yield f"the LM head is {weight.dtype} with {method}: it is quantized or packed already"
@@ -121,4 +123,5 @@ def _of_logits(model: Any) -> Iterator[str]:
     for processor in processors:
         for name in ("_compute_lm_head", "_get_logits"):
             if getattr(type(processor), name, None) is not getattr(base, name):
-                yield f"{type(processor).__name__}.{name} is the model's own and may read the weight"
+                own = f"{type(processor).__name__}.{name}"
+                yield f"{own} is the model's own, which may read the weight past its method"

@@ -29,20 +29,15 @@ SM = (8, 9)
 """The first GPU that multiplies FP8."""
 
 
-def reasons_against(scheduler: Any, granularity: str) -> list[str]:
-    """All of them at once; [] where the head can be quantized.
-
-    Args:
-        scheduler: the engine's, before it loads weights.
-        granularity: scales of the weight, `per-tensor` or `per-row`.
-    """
+def reasons_against(scheduler: Any) -> list[str]:
+    """All of them at once, of the engine's scheduler; [] where its head can be quantized."""
     arguments = arguments_of(scheduler)
     return [
         *missing_internals(),
         *of_arguments(arguments),
         *of_drafting(scheduler, arguments),
         *of_model(getattr(scheduler, "model_config", None)),
-        *of_device(str(arguments.get("device")), granularity),
+        *of_device(str(arguments.get("device"))),
     ]
 
 
@@ -105,7 +100,7 @@ def of_model(config: Any) -> Iterator[str]:
         yield "the checkpoint is GGUF, whose LM head is quantized already"
 
 
-def of_device(device: str, granularity: str) -> Iterator[str]:
+def of_device(device: str) -> Iterator[str]:
     """Devices and torch builds that cannot multiply FP8."""
     torch: Any = import_module("torch")
     if not hasattr(torch, "float8_e4m3fn"):
@@ -119,4 +114,4 @@ def of_device(device: str, granularity: str) -> Iterator[str]:
         yield f"torch {torch.__version__} has no _scaled_mm: install the one of the engine"
     found = tuple(torch.cuda.get_device_capability())
     if found < SM:
-        yield f"the GPU is sm_{found[0]}{found[1]}; FP8 and {granularity} scales need sm_89 or newer"
+        yield f"the GPU is sm_{found[0]}{found[1]}: FP8 needs sm_89 or newer"

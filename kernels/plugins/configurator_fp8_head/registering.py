@@ -8,7 +8,7 @@ from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import Any
 
-from .settings import NAME, RELEASES, Refusal, granularity
+from .settings import NAME, RELEASES, RefusedError, granularity
 
 SCHEDULER = "sglang.srt.managers.scheduler"
 DETOKENIZER = "sglang.srt.managers.detokenizer_manager"
@@ -28,8 +28,8 @@ def register() -> None:
         granularity()
         reasons = [*unknown_release(), *lacking()]
         if reasons:
-            raise Refusal(reasons)
-    except Refusal as refusal:
+            raise RefusedError(reasons)
+    except RefusedError as refusal:
         sys.stderr.write(f"{refusal}\n")
         raise SystemExit(str(refusal)) from None
     if DETOKENIZER in sys.modules and SCHEDULER not in sys.modules:

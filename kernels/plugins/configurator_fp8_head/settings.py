@@ -11,7 +11,7 @@ RELEASES = ("0.5.17", "0.5.23")
 """Releases whose sources were read; of others nobody knows whether the head is shared alike."""
 
 
-class Refusal(RuntimeError):
+class RefusedError(RuntimeError):
     """The plugin cannot do what the launch asks: the launch must end."""
 
     def __init__(self, reasons: list[str]) -> None:
@@ -22,9 +22,9 @@ def granularity() -> str:
     """Scales of the weight, one for all of it or one a row.
 
     Raises:
-        Refusal: the variable has another value.
+        RefusedError: the variable has another value.
     """
     wanted = os.environ.get(GRANULARITY) or GRANULARITIES[0]
     if wanted not in GRANULARITIES:
-        raise Refusal([f"{GRANULARITY} is {wanted!r}: set it to {' or '.join(GRANULARITIES)}"])
+        raise RefusedError([f"{GRANULARITY} is {wanted!r}: set it to {' or '.join(GRANULARITIES)}"])
     return wanted

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .settings import Refusal
+from .settings import RefusedError
 
 
 def draft_models(worker: Any) -> list[Any]:
     """The model of every draft; [] where drafts come from no model.
 
     Raises:
-        Refusal: a draft worker keeps its models where no known release does.
+        RefusedError: a draft worker keeps its models where no known release does.
     """
     if worker is None:
         return []
@@ -29,7 +29,7 @@ def draft_models(worker: Any) -> list[Any]:
             return [one.model]
     if type(worker).__name__.upper().startswith("NGRAM"):
         return []
-    raise Refusal([f"{type(worker).__name__} keeps its draft where the plugin does not look"])
+    raise RefusedError([f"{type(worker).__name__} keeps its draft where the plugin does not look"])
 
 
 def share(head: Any, draft: Any) -> str:
@@ -42,7 +42,7 @@ def share(head: Any, draft: Any) -> str:
         `module`, or `none`: the draft has a head of its own.
 
     Raises:
-        Refusal: part of the draft still has the weight, or FP8 numbers, without the head.
+        RefusedError: part of the draft still has the weight, or FP8 numbers, without the head.
     """
     for path, module in list(draft.named_modules(remove_duplicate=False)):
         if module is not head and getattr(module, "weight", None) is head.weight:
@@ -54,7 +54,7 @@ def share(head: Any, draft: Any) -> str:
         if module is not head and _reads(module, head)
     ]
     if left:
-        raise Refusal([f"{left[0]} of the draft still has the FP8 weight without its scale"])
+        raise RefusedError([f"{left[0]} of the draft still has the FP8 weight without its scale"])
     return "module" if any(module is head for module in draft.modules()) else "none"
 
 
