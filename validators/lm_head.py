@@ -134,12 +134,9 @@ def draft_reads_fp8_head_as_bf16(deployment: Deployment) -> Iterator[Finding]:
     """
     head, drafting = _fp8_head(deployment), _borrowing_draft(deployment)
     architecture = deployment.model.architecture
-    if (
-        head
-        and not head.plugin
-        and drafting
-        and architecture in deployment.engine.lm_head_sharing.weight
-    ):
+    if head and head.plugin:
+        return  # Its drafts get the module, whatever the build shares.
+    if head and drafting and architecture in deployment.engine.lm_head_sharing.weight:
         yield Finding(
             drafting.path,
             f"in {deployment.engine.name} the draft of {architecture} shares only the LM head's "
@@ -153,12 +150,9 @@ def draft_reads_fp8_head_as_bf16(deployment: Deployment) -> Iterator[Finding]:
 def _unknown_sharing(deployment: Deployment, *, probed: bool) -> Iterator[Finding]:
     head, drafting = _fp8_head(deployment), _borrowing_draft(deployment)
     sharing, architecture = deployment.engine.lm_head_sharing, deployment.model.architecture
-    if (
-        head is None
-        or head.plugin
-        or drafting is None
-        or architecture in (*sharing.module, *sharing.weight)
-    ):
+    if head is None or drafting is None or architecture in (*sharing.module, *sharing.weight):
+        return
+    if head.plugin:
         return
     judged = any(e.mechanism == _SHARED and e.required for e in deployment.expectations)
     if judged is probed:

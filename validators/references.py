@@ -186,7 +186,7 @@ def build_ability_undecided(deployment: Deployment) -> Iterator[Finding]:
     yield from _undecided(deployment, probed=False)
 
 
-@rule("REF120", "plugin-of-another-release", source="the kernel entry's plugin.releases")
+@rule("REF116", "plugin-of-another-release", source="the kernel entry's plugin.releases")
 def plugin_of_another_release(deployment: Deployment) -> Iterator[Finding]:
     """A launch brings a plugin along that was not written for this release of the engine.
 

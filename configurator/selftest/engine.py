@@ -339,9 +339,10 @@ class Launcher:
 
     def _bundle(self, start: Start) -> Path:
         """The folder with the probe, and beside it the plugin of a kernel entry that is wanted."""
-        wanted = start.plugin and Library().kernel(start.plugin).plugin
-        if not wanted:
+        if not start.plugin:
             return self.bundle
+        wanted = Library().kernel(start.plugin).plugin
+        assert wanted is not None, f"{start.plugin} has no plugin"
         folder = self.bundle.with_name(f"bundle-{wanted.package}")
         write_bundle(folder, [Library().plugin(wanted.package)])
         return folder
