@@ -23,6 +23,9 @@ ARGUMENTS = {
 """Arguments that must not be set, and why."""
 LATER = ("enable_tp_lm_head_all_to_all", "torchao_config")
 """Arguments that not every release has."""
+OTHERS = ("pp_size", "lora_target_modules", "enable_multi_layer_eagle", "device")
+NAMES = (*ARGUMENTS, *OTHERS, "startup_weight_load_mode")
+"""Every argument that is looked at."""
 CONFIG = ("enable_lm_head_fp32", "enable_lm_head_output_fp32")
 """Keys of a model's config by which it asks for a float32 head."""
 SM = (8, 9)
@@ -37,26 +40,27 @@ def reasons_against(scheduler: Any) -> list[str]:
         *of_arguments(arguments),
         *of_drafting(scheduler, arguments),
         *of_model(getattr(scheduler, "model_config", None)),
-        *of_device(str(arguments.get("device"))),
+        *of_device(arguments.get("device")),
     ]
 
 
 def arguments_of(scheduler: Any) -> dict[str, Any]:
-    """The engine's arguments by name, as it resolved them where it tells."""
+    """Those arguments that are looked at and that this engine has, as it resolved them."""
     raw = scheduler.server_args
-    found = {name: getattr(raw, name, None) for name in dir(type(raw)) if not name.startswith("_")}
-    found.update(vars(raw))
+    found = {name: getattr(raw, name) for name in NAMES if hasattr(raw, name)}
     context = import_module("sglang.srt.runtime_context")
-    resolved = getattr(context.get_context(), "resolved_server_args_dict", None)
-    return {**found, **(resolved() if callable(resolved) else {})}
+    resolved = context.get_context().resolved_server_args_dict()
+    found.update({name: resolved[name] for name in NAMES if name in resolved})
+    return found
 
 
 def of_arguments(arguments: dict[str, Any]) -> Iterator[str]:
     """Flags that contradict an FP8 head, or that the plugin does not know how to serve."""
-    for name, why in ARGUMENTS.items():
+    for name in (*ARGUMENTS, *OTHERS):
         if name not in arguments and name not in LATER:
             yield f"the engine has no argument {name}, which must be looked at"
-        elif arguments.get(name):
+    for name, why in ARGUMENTS.items():
+        if arguments.get(name):
             yield f"--{name.replace('_', '-')} {why}"
     stages = arguments.get("pp_size", 1)
     if stages != 1:
@@ -100,9 +104,10 @@ def of_model(config: Any) -> Iterator[str]:
         yield "the checkpoint is GGUF, whose LM head is quantized already"
 
 
-def of_device(device: str) -> Iterator[str]:
-    """Devices and torch builds that cannot multiply FP8."""
+def of_device(device: str | None) -> Iterator[str]:
+    """Devices and torch builds that cannot multiply FP8; None: the engine takes a GPU itself."""
     torch: Any = import_module("torch")
+    device = device or ("cuda" if torch.cuda.is_available() else None)
     if not hasattr(torch, "float8_e4m3fn"):
         yield f"torch {torch.__version__} has no float8_e4m3fn: install 2.1 or newer"
     if device == "cpu":
