@@ -29,6 +29,7 @@ INPUT_CODES = {
     "REF004": "An entry whose name differs from its file's.",
     "REF005": "A name on the command line that does not exist.",
     "REF006": "A kernel without a self-test.",
+    "REF007": "A plugin of a kernel entry that a launch cannot bring along.",
     "LOAD001": "A module of rules or probes does not load.",
     "LOAD002": "Two modules define the same rule code or probe name.",
     "INT001": "A rule crashed: a fault of the rule, not of the profile.",

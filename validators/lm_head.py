@@ -11,7 +11,6 @@ _VARIABLE = "SGLANG_ENABLE_FP8_LM_HEAD"
 _FACT = "online-fp8-lm-head"
 _SHARED = "lm-head-shared"
 _BUILD = "set engine.build to ling-v3-mxfp4-humming, which reads it"
-_BRING = "provider: configurator"
 # Drafts of these algorithms borrow the target's head through the worker's sharing code; DFLASH
 # and DSPARK call the target's module itself (sglang 0.5.23, dflash_worker_v2.py).
 _BORROWING = ("NEXTN", "EAGLE")
@@ -23,13 +22,14 @@ def _fp8_head(deployment: Deployment) -> Mechanism | None:
     return next((m for m in heads if _VARIABLE in m.kernel.env), None)
 
 
-def _otherwise(deployment: Deployment) -> str:
-    """What to do where the build has no FP8 head: another build, or the entry's own plugin."""
+def _or_plugin(deployment: Deployment, remedy: str) -> str:
+    """What else helps where the build has no FP8 head, or shares it badly: the entry's plugin."""
     head = _fp8_head(deployment)
     plugin = head.kernel.plugin if head else None
     if head is None or plugin is None or deployment.engine.version not in plugin.releases:
-        return _BUILD
-    return f"'{head.name}: {{{_BRING}}}' brings a plugin along that does it here; or {_BUILD}"
+        return remedy
+    wish = f"'{head.name}: {{provider: configurator}}'"
+    return f"{wish} brings a plugin along that does it here; or {remedy}"
 
 
 def _borrowing_draft(deployment: Deployment) -> Mechanism | None:
@@ -85,7 +85,7 @@ def fp8_head_variable_not_declared(deployment: Deployment) -> Iterator[Finding]:
         set_by.path,
         f"{_VARIABLE} is declared by no released SGLang, and {engine.name} does not add it: it is "
         "ignored without a word",
-        _otherwise(deployment),
+        _or_plugin(deployment, _BUILD),
     )
 
 
@@ -108,7 +108,7 @@ def fp8_head_stays_bf16(deployment: Deployment) -> Iterator[Finding]:
             f"{deployment.engine.name} leaves the LM head BF16 though the variable is set; with "
             "the public patch forced onto it, 'Online FP8 quantization enabled for lm_head.' is "
             "printed all the same",
-            f"{_otherwise(deployment)}, or remove it with '{head.name}: null'",
+            f"{_or_plugin(deployment, _BUILD)}, or remove it with '{head.name}: null'",
         )
 
 
@@ -142,8 +142,11 @@ def draft_reads_fp8_head_as_bf16(deployment: Deployment) -> Iterator[Finding]:
             f"in {deployment.engine.name} the draft of {architecture} shares only the LM head's "
             "weight: it would read FP8 bytes as BF16 (measured on Ling-3.0-flash: accepted 1.00, "
             "24.0 tok/s against 37.81 without any optimization)",
-            "set engine.build to one whose draft takes the module (commit 814d2d16 with the "
-            f"public patch), or keep only one of {head.name} and {drafting.name}",
+            _or_plugin(
+                deployment,
+                "set engine.build to one whose draft takes the module (commit 814d2d16 with the "
+                f"public patch), or keep only one of {head.name} and {drafting.name}",
+            ),
         )
 
 
