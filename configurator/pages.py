@@ -122,6 +122,7 @@ def kernel_page(kernel: Kernel) -> str:
         ("Alternatives", kernel.alternatives),
         ("Excludes", kernel.excludes),
         ("Options", [f"{name}: {option.description}" for name, option in kernel.options.items()]),
+        ("Brought along with provider: configurator", _brought(kernel)),
         ("Judged by", [f"{e.mechanism}: probe {e.probe}" for e in kernel.evidence]),
         ("Tried by", [selftest_line(test) for test in kernel.selftests]),
         ("Published figures", [claim_line(claim) for claim in kernel.claims]),
@@ -130,6 +131,12 @@ def kernel_page(kernel: Kernel) -> str:
         if items:
             lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
     return "\n".join(lines)
+
+
+def _brought(kernel: Kernel) -> list[str]:
+    """The plugin that a launch brings along, in one line; [] where there is none."""
+    plugin = kernel.plugin
+    return [f"{plugin.package}, for SGLang {' and '.join(plugin.releases)}"] if plugin else []
 
 
 def selftest_line(test: SelfTest) -> str:

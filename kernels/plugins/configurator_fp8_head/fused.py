@@ -11,8 +11,8 @@ import triton.language as tl
 WIDE, NARROW = 4_096, 1_024
 
 
-@triton.jit(do_not_specialize=["rows"])  # type: ignore[untyped-decorator]
-def _maxima(x, most, rows, columns, block: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit  # type: ignore[untyped-decorator]
+def _maxima(x, most, columns, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """The largest finite magnitude of each row; one program a row."""
     row = tl.program_id(0)
     found = tl.zeros((block,), dtype=tl.float32)
@@ -58,7 +58,7 @@ def quantized(x: Any, rowwise: bool) -> tuple[Any, Any]:
     shape = (rows, 1) if rowwise else ()
     scale = torch.empty(shape, dtype=torch.float32, device=x.device)
     out = torch.empty(rows, columns, dtype=torch.float8_e4m3fn, device=x.device)
-    _maxima[(rows,)](x, most, rows, columns, WIDE)
+    _maxima[(rows,)](x, most, columns, WIDE)
     grid = (rows, triton.cdiv(columns, NARROW))
     _scaled[grid](x, most, out, scale, rows, columns, rowwise, NARROW)
     return out, scale
