@@ -119,8 +119,8 @@ def on_gpu(rows: int) -> Module:
     [
         (tied(), "the LM head's weight is also that of Module: it is tied"),
         (with_adapter(), "the LM head has a LoRA adapter: leave lm_head out of its modules"),
-        (packed(), "the LM head is bfloat16 with PackWeightMethod: it is quantized or packed"),
-        (fp8_already(), "the LM head is float8_e4m3fn with UnquantizedEmbeddingMethod: it is"),
+        (packed(), "the LM head is bfloat16 with PackWeightMethod, not plain"),
+        (fp8_already(), "the LM head is float8_e4m3fn with UnquantizedEmbeddingMethod, not"),
         (on_gpu(40), "the head of this rank is 40 x 16; FP8 needs multiples of 16"),
         (target(lm_head=Module()), "the model has 0 LM heads (ParallelLMHead), not one"),
         (

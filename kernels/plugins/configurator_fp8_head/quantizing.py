@@ -105,7 +105,7 @@ def _of_built(model: Any, head: Any) -> Iterator[str]:
         yield f"the LM head's weight is a {type(weight).__name__}, not a Parameter"
         return
     if method not in PLAIN or weight.dtype not in (torch.bfloat16, torch.float16):
-        yield f"the LM head is {weight.dtype} with {method}: it is quantized or packed already"
+        yield f"the LM head is {weight.dtype} with {method}, not plain bfloat16 or float16"
     others = [m for m in model.modules() if m is not head and getattr(m, "weight", None) is weight]
     if others:
         yield f"the LM head's weight is also that of {type(others[0]).__name__}: it is tied"
