@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from configurator.evidence.report_values import as_dict, as_float, as_int, as_ints
     from configurator.evidence.serverlog import last_words
     from configurator.launch import Launch, LaunchEnv, LaunchWord
+    from configurator.plan.claims import Compared, Match, match
     from configurator.probes import (
         Check,
         Probe,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     )
     from configurator.ranks import ranks_in_prefix
     from configurator.rules import Finding, Fix, Rule, launch_rule, rule
+    from configurator.schema.claims import Published, stated, unstated
     from configurator.verdicts import (
         Answer,
         Observation,
@@ -80,6 +82,7 @@ _HOME = {
     "Catalogue": "engine.catalogue",
     "Check": "probes",
     "Checkpoint": "checkpoint",
+    "Compared": "plan.claims",
     "Deployment": "deployment",
     "DraftCount": "evidence.answers",
     "Env": "deployment",
@@ -93,6 +96,7 @@ _HOME = {
     "LaunchEnv": "launch",
     "LaunchWord": "launch",
     "LogLine": "evidence.model",
+    "Match": "plan.claims",
     "Mechanism": "deployment",
     "Megakernel": "evidence.model",
     "ModelReport": "evidence.model",
@@ -101,6 +105,7 @@ _HOME = {
     "Outcome": "verdicts",
     "Parsed": "engine.argv",
     "Probe": "probes",
+    "Published": "schema.claims",
     "Replica": "evidence.model",
     "Report": "evidence.model",
     "Resolution": "engine.catalogue",
@@ -125,12 +130,15 @@ _HOME = {
     "is_secret": "collector.redaction",
     "launch_rule": "rules",
     "load_catalogue": "engine.catalogue",
+    "match": "plan.claims",
     "not_applicable": "verdicts",
     "absent_drafts": "probes",
     "because": "probes",
     "last_words": "evidence.serverlog",
     "on_ranks": "probes",
     "probe": "probes",
+    "stated": "schema.claims",
+    "unstated": "schema.claims",
     "why_no_report": "probes",
     "proven": "verdicts",
     "ranks_in_prefix": "ranks",
@@ -151,6 +159,7 @@ __all__ = [
     "Catalogue",
     "Check",
     "Checkpoint",
+    "Compared",
     "Deployment",
     "DraftCount",
     "Env",
@@ -164,6 +173,7 @@ __all__ = [
     "LaunchEnv",
     "LaunchWord",
     "LogLine",
+    "Match",
     "Mechanism",
     "Megakernel",
     "ModelReport",
@@ -172,6 +182,7 @@ __all__ = [
     "Outcome",
     "Parsed",
     "Probe",
+    "Published",
     "Replica",
     "Report",
     "Resolution",
@@ -199,6 +210,7 @@ __all__ = [
     "last_words",
     "launch_rule",
     "load_catalogue",
+    "match",
     "not_applicable",
     "on_ranks",
     "probe",
@@ -209,6 +221,8 @@ __all__ = [
     "rule",
     "since",
     "speculation_off",
+    "stated",
+    "unstated",
     "value_error",
     "versions_with",
     "why_no_report",

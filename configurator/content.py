@@ -1,14 +1,15 @@
 """Where content lies, and how entries are found: built-in and a user's, through one reader.
 
 A content directory has the layout of this repository: `profiles/hardware`, `profiles/models`,
-`profiles/engines`, `profiles/deployments`, `kernels`, `validators`. A user's directory lies over
-ours: an entry of the same name replaces the built-in one.
+`profiles/engines`, `profiles/deployments`, `profiles/measurements`, `profiles/claims`, `kernels`,
+`validators`. A user's directory lies over ours: an entry of the same name replaces the built-in
+one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,9 +19,11 @@ from configurator.errors import ConfiguratorError, Position, Problem, did_you_me
 from configurator.layers import Layers, merge, overlay
 from configurator.regular import read_regular
 from configurator.schema.base import dotted, parse
+from configurator.schema.claims import Claims, Differing, Published, published
 from configurator.schema.content import Engine, EngineBase, Entry, Hardware, Kernel, Model
+from configurator.schema.measurement import Measurement
 from configurator.schema.profile import Profile
-from configurator.source import Source, read_source
+from configurator.source import DataPath, Source, read_source
 
 _PACKAGE = Path(__file__).resolve().parent
 # In a wheel the content lies inside the package; one level up would be site-packages, where
@@ -35,6 +38,8 @@ FOLDERS = {
     "engine": "profiles/engines",
     "deployment": "profiles/deployments",
     "kernel": "kernels",
+    "measurement": "profiles/measurements",
+    "claims": "profiles/claims",
 }
 """Kinds of entries and the folder each lies in."""
 
@@ -77,6 +82,7 @@ class Library:
         self._entries: dict[tuple[str, str], Entry] = {}
         self._sources: dict[Path, Source] = {}
         self._paths: dict[str, dict[str, Path]] = {}
+        self._claims: dict[str, Published] | None = None
 
     def names(self, kind: str) -> list[str]:
         """Names of all entries of one kind, sorted."""
@@ -113,7 +119,7 @@ class Library:
         """The plugin `package` with its modules, as a launch brings it along.
 
         Raises:
-            ConfiguratorError: REF001 (there is none), REF007 (a module cannot be carried).
+            ConfiguratorError: REF001 (there is none), REF008 (a module cannot be carried).
         """
         folders = [root / _PLUGINS / package for root in self.roots]
         folder = next((f for f in reversed(folders) if (f / "__init__.py").is_file()), None)
@@ -133,9 +139,73 @@ class Library:
             return Carried(package, tuple(modules))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfiguratorError.single(
-                "REF007", f"plugin {package} cannot be carried: {error}",
+                "REF008", f"plugin {package} cannot be carried: {error}",
                 "keep it to modules of text, without folders in it", place,
             ) from None  # fmt: skip
+
+    def measurement(self, name: str, at: At = None) -> Measurement:
+        """The measured step `name`."""
+        return self._entry("measurement", Measurement, name, at)
+
+    def claims_of(self, name: str) -> Claims:
+        """The file of published figures `name`."""
+        return self._entry("claims", Claims, name, None)
+
+    def claims(self) -> dict[str, Published]:
+        """Every published figure by id, file by file; reads all of their files.
+
+        Raises:
+            ConfiguratorError: a figure of a run that its file does not have, a baseline that no
+                file has, a mechanism without an entry, or two figures of one id.
+        """
+        if self._claims is None:
+            self._claims = self._all_claims()
+        return self._claims
+
+    def place(self, kind: str, name: str, path: DataPath) -> Position:
+        """Where `path` of an entry is written, or the nearest above it."""
+        return self._read(self._index(kind)[name]).nearest(path)[1]
+
+    def _all_claims(self) -> dict[str, Published]:
+        found: dict[str, Published] = {}
+        places: dict[str, Position] = {}
+        problems: list[Problem] = []
+        for name in self.names("claims"):
+            entry = self.claims_of(name)
+            for each, run in entry.runs.items():
+                problems += self._unknown_mechanisms(name, ("runs", each), run.conditions)
+            for index, claim in enumerate(entry.claims):
+                at = self.place("claims", name, ("claims", index, "run"))
+                problems += self._unknown_mechanisms(name, ("claims", index), claim.conditions)
+                if claim.run not in entry.runs:
+                    remedy = did_you_mean(claim.run, entry.runs)
+                    problems.append(Problem("REF001", f"no run is named {claim.run!r}", remedy, at))
+                elif claim.id in found:
+                    fact = f"claim {claim.id!r} is also in {places[claim.id]}"
+                    problems.append(Problem("REF006", fact, "give one of them another id", at))
+                else:
+                    found[claim.id], places[claim.id] = published(entry, claim), at
+        for one in found.values():
+            base = one.claim.baseline
+            if base is not None and base not in found and not problems:
+                problems.append(Problem("REF001", f"the baseline {base!r} of {one.id} is no claim",
+                                        did_you_mean(base, found), places[one.id]))  # fmt: skip
+        if problems:
+            raise ConfiguratorError(problems)
+        return found
+
+    def _unknown_mechanisms(
+        self, name: str, path: DataPath, conditions: Differing | None
+    ) -> Iterator[Problem]:
+        """A misspelt mechanism would only look like a figure that applies nowhere."""
+        for key in ("mechanisms", "without") if conditions else ():
+            for index, kernel in enumerate(getattr(conditions, key) or ()):
+                if kernel not in self._index("kernel"):
+                    yield Problem(
+                        "REF001", f"no kernel is named {kernel!r}",
+                        did_you_mean(kernel, self._index("kernel")),
+                        self.place("claims", name, (*path, "conditions", key, index)),
+                    )  # fmt: skip
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip

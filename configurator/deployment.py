@@ -12,6 +12,7 @@ from typing import Literal
 from configurator.errors import Position
 from configurator.layers import Layers
 from configurator.schema.base import Scalar
+from configurator.schema.claims import Published
 from configurator.schema.content import Engine, From, Hardware, Kernel, Model
 from configurator.schema.profile import Optimization, Profile, SecretRef
 from configurator.source import DataPath
@@ -182,6 +183,8 @@ class Deployment:
     overridden: tuple[Arg | Env, ...] = ()
     """Arguments and variables that something later in line replaced with another value."""
     expectations: tuple[Expectation, ...] = ()
+    claims: tuple[Published, ...] = ()
+    """Published figures of its model or mechanisms, where the profile refers to any."""
 
     @property
     def name(self) -> str:

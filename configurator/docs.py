@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from configurator.content import ROOT, Library
@@ -26,6 +29,8 @@ def reference(library: Library, validators: Validators) -> dict[str, str]:
         "profile.md": _profile(),
         "content.md": _content(library),
         "cli.md": _cli(),
+        "predictions.md": _predictions(library),
+        "plans.md": _plans(),
     }
 
 
@@ -95,6 +100,54 @@ def _content(library: Library) -> str:
             continue
         parts += ["", f"## {kind.capitalize()}", ""]
         parts += [f"- `{name}`: {summary}" for name, summary in rows(kind, library)]
+    return "\n".join(parts) + "\n"
+
+
+def _predictions(library: Library) -> str:
+    from configurator.plan.geometry import geometry_of
+    from configurator.plan.prediction_errors import held_out
+    from configurator.report.predictions import as_page
+
+    held = held_out(library, geometry_of)
+    unseen = held_out(library, geometry_of, whole_model=True)
+    return "\n".join(["# Predictions", _MARK, "", *as_page(held, unseen)]) + "\n"
+
+
+_PLANNED = (
+    ("ling-3.0-flash-spark", "--accepted", "2.68"),
+    ("muse-spark-open-gb300x8",),
+    ("muse-spark-open-gb300x8", "muse-spark-open-gb300x8-tp8"),
+)
+"""What `plan` is asked on the page of plans."""
+
+
+def _plans() -> str:
+    """What `plan` prints, as a reader of 100 columns sees it."""
+    from configurator.commands.plan import command
+
+    parts = ["# Plans", _MARK]
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "100"
+    try:
+        for words in _PLANNED:
+            with redirect_stdout(StringIO()) as said:
+                command.main(list(words), prog_name="configurator plan", standalone_mode=False)
+            told = said.getvalue().rstrip()
+            shown = f"$ configurator plan {' '.join(words)}"
+            parts += [
+                "",
+                f"## {' and '.join(w for w in words if w[0].isalpha())}",
+                "",
+                "```text",
+                shown,
+                told,
+                "```",
+            ]
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
     return "\n".join(parts) + "\n"
 
 

@@ -9,7 +9,7 @@ import textwrap
 from typing import Any
 
 from configurator.content import Library
-from configurator.schema import content, profile
+from configurator.schema import claims, content, measurement, profile
 from configurator.schema.base import StrictModel
 from configurator.schema.content import Option
 
@@ -19,6 +19,8 @@ _MODELS: dict[str, type[StrictModel]] = {
     "model": content.Model,
     "engine": content.Engine,
     "kernel": content.Kernel,
+    "measurement": measurement.Measurement,
+    "claims": claims.Claims,
 }
 _OPTION_TYPES: dict[str, dict[str, Any]] = {
     "int": {"type": "integer"},
@@ -64,7 +66,7 @@ def field_descriptions(model: type[StrictModel]) -> dict[str, str]:
 def _describe(schema: dict[str, Any]) -> None:
     models = {
         name: value
-        for module in (profile, content)
+        for module in (profile, content, claims)
         for name, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, StrictModel)
     }

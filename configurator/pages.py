@@ -6,10 +6,14 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from configurator.rules import Rule
-from configurator.schema.content import Claim, Kernel
+from configurator.schema.claims import Published, stated, unstated
+from configurator.schema.content import Kernel
 from configurator.schema.selftests import SelfTest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from configurator.plan.consistency import Checked
     from configurator.probes import Probe
 
 INPUT_CODES = {
@@ -28,8 +32,9 @@ INPUT_CODES = {
     "REF003": "`extends` leads back to itself.",
     "REF004": "An entry whose name differs from its file's.",
     "REF005": "A name on the command line that does not exist.",
-    "REF006": "A kernel without a self-test.",
-    "REF007": "A plugin of a kernel entry that a launch cannot bring along.",
+    "REF006": "Two published figures of one id.",
+    "REF007": "A kernel without a self-test.",
+    "REF008": "A plugin of a kernel entry that a launch cannot bring along.",
     "LOAD001": "A module of rules or probes does not load.",
     "LOAD002": "Two modules define the same rule code or probe name.",
     "INT001": "A rule crashed: a fault of the rule, not of the profile.",
@@ -42,6 +47,13 @@ INPUT_CODES = {
     "CAT002": "A wheel or source tree without the engine's arguments in it.",
     "CAT003": "A source tree that does not say its version.",
     "CAT004": "A file of catalogues that cannot be read.",
+    "PLN001": "A value that a plan is asked with and that cannot be.",
+    "PLN002": "Evidence of another launch than the profile's, which its prediction is not of.",
+    "PLN003": "A run that shows nothing of what was predicted.",
+    "PLN004": "A store of predictions that cannot be read or written.",
+    "PLN005": "A PNG that cannot be drawn here.",
+    "PLN006": "A server to compare with that does not answer.",
+    "PLN007": "A host of which no measured step is kept.",
     "RND001": "A value with a NUL character or half a character, which nothing can pass on.",
     "RND002": "A file in the way that was not made by configurator.",
     "RND003": "A folder that cannot be written.",
@@ -49,6 +61,8 @@ INPUT_CODES = {
     "RND005": "Rendered files that are not what the profile renders to now.",
     "RND006": "A value that a unit of systemd cannot carry, for instance a NUL.",
     "RND007": "Files for Kubernetes that are more than a ConfigMap holds.",
+    "RND008": "A rendered profile that was changed: not the launch or the demands it says.",
+    "RND009": "A checkpoint with a path that cannot be mounted into a container.",
     "COL001": "A server, file or directory that evidence cannot be collected from.",
     "COL002": "An API key that cannot be read.",
     "LNT001": "A file with launches that cannot be read.",
@@ -113,8 +127,8 @@ def probe_page(probe: Probe) -> str:
     return f"{head}\n\n{docstring(probe.doc)}"
 
 
-def kernel_page(kernel: Kernel) -> str:
-    """A mechanism's page, as `explain` prints it."""
+def kernel_page(kernel: Kernel, claims: Iterable[Published] = ()) -> str:
+    """A mechanism's page, as `explain` prints it; `claims` are the figures that are about it."""
     lines = [f"{kernel.name} (mechanism, {kernel.status})", "", kernel.summary]
     for title, items in (
         ("Notes", kernel.notes),
@@ -125,7 +139,7 @@ def kernel_page(kernel: Kernel) -> str:
         ("Brought along with provider: configurator", _brought(kernel)),
         ("Judged by", [f"{e.mechanism}: probe {e.probe}" for e in kernel.evidence]),
         ("Tried by", [selftest_line(test) for test in kernel.selftests]),
-        ("Published figures", [claim_line(claim) for claim in kernel.claims]),
+        ("Published figures", [f"{c.shown}, {c.claim.figure} ({c.id})" for c in claims]),
         ("Sources", kernel.sources),
     ):
         if items:
@@ -145,15 +159,42 @@ def selftest_line(test: SelfTest) -> str:
     return f"`configurator kernels test {test.name}`{': ' if promised else ''}{promised}"
 
 
-def claim_line(claim: Claim) -> str:
-    """A published figure with its conditions in one line."""
-    conditions = ", ".join(f"{name} {value}" for name, value in claim.conditions.items())
-    before = f" (baseline {claim.baseline})" if claim.baseline is not None else ""
-    again = "reproduced" if claim.reproduced else "not reproduced by others"
-    return (
-        f"{claim.figure}: {claim.value} {claim.unit}{before}; {conditions}; "
-        f"measured by {claim.measured_by}, {again}"
-    )
+def claim_page(
+    published: Published, claims: Mapping[str, Published], checked: Sequence[Checked]
+) -> str:
+    """A published figure's page, as `explain` prints it."""
+    claim, run = published.claim, published.run
+    kind = "computed from published figures" if claim.derived else "published figure"
+    by = f", by {run.reproduced_by}" if run.reproduced_by else ""
+    facts = [
+        f"Statistic: {claim.statistic or 'not stated'}",
+        f"Sample: {published.sample_text}",
+        f"Measured by: {run.measured_by}",
+        f"Reproduced: {run.reproduced}{by}",
+        f"Published: {run.source}; {run.date or 'date not stated'}",
+    ]
+    if claim.derived:
+        facts.insert(0, f"Formula: {claim.derived}")
+    if claim.baseline is not None:
+        base = claims[claim.baseline]
+        facts.insert(0, f"Compared with: {base.shown}, {base.claim.figure} ({base.id})")
+    lines = [f"{published.id} ({kind}, {claim.quantity})", ""]
+    lines += [f"{published.shown}: {claim.figure}", f"Run: {run.summary} ({published.entry})"]
+    mine = [c for c in checked if claim.id in (*c.relation.of, *c.relation.against)]
+    for title, items in (
+        ("Conditions", [f"{name}: {text}" for name, text in stated(published.conditions)]),
+        ("Not stated", unstated(published.conditions)),
+        ("Of the figure", facts),
+        ("Caveats", published.caveats),
+        ("Agrees", [f"{c.relation.name}: {c.text}" for c in mine if c.holds]),
+        ("Does not agree", [
+            ": ".join(filter(None, (c.relation.name, c.text, c.relation.note)))
+            for c in mine if not c.holds
+        ]),
+    ):  # fmt: skip
+        if items:
+            lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
+    return "\n".join(lines)
 
 
 def docstring(text: str) -> str:

@@ -17,7 +17,9 @@ from configurator.deployment import Carried, Deployment, Expectation, Mechanism
 from configurator.engine.catalogue import catalogue_of
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers
+from configurator.plan.claims import concerns
 from configurator.schema.base import Scalar, short
+from configurator.schema.claims import Published
 from configurator.schema.content import Engine, EvidenceOf, Hardware, Kernel, Model, Option
 from configurator.schema.profile import Optimization, Profile
 from configurator.source import DataPath
@@ -63,7 +65,18 @@ def resolve(profile: Profile, layers: Layers, library: Library) -> Deployment:
         processes=processes,
         overridden=(*lost_args, *lost_env),
         expectations=tuple(_expectations(profile, mechanisms)),
+        claims=tuple(_claims(profile, model, mechanisms, library)),
     )
+
+
+def _claims(
+    profile: Profile, model: Model, mechanisms: dict[str, Mechanism], library: Library
+) -> Iterator[Published]:
+    """Figures that `profile.claims` may name; their files are read only where it names any."""
+    if profile.claims:
+        for claim in library.claims().values():
+            if concerns(claim, (model.name, model.repository), mechanisms):
+                yield claim
 
 
 def _refuse_absurd_size(gpus: int, layers: Layers) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +17,10 @@ from configurator.render import TARGETS, write
 from configurator.resolve import resolve
 
 LIBRARY = Library()
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+"""What ends a script in order, and its exit code then."""
+MEETING_PORT = 20_000
+"""Where ranks over hosts meet, unless a profile says otherwise."""
 ENGINE = r"""
 import http.server, json, os, signal, sys, threading, time
 folder = os.environ["STUB"]
@@ -111,9 +114,16 @@ def launch(
 
 
 def free_port() -> int:
-    """A port that nobody has now, below those that the system gives to clients as they come."""
+    """A port that nobody has now, below those that the system gives to clients as they come.
+
+    Processes of a run that tests side by side never get the same.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    ports = range(15_001 + int(worker) % 16, 30_000, 16) if worker else range(15_001, 30_000)
     while True:
-        port = random.randrange(15_000, 30_000)
+        port = random.choice(ports)
+        if port == MEETING_PORT:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -150,10 +160,35 @@ def wait_until_gone(pid: int) -> bool:
     return not alive(pid)
 
 
-def shellcheck(*scripts: Path) -> None:
-    command = shutil.which("shellcheck") or str(Path(sys.executable).parent / "shellcheck")
+def signalled(process: subprocess.Popen[str], folder: Path, sent: signal.Signals) -> int:
+    """The exit code of a script that gets a signal once its engine is checked, and ends it."""
+    wait_for(folder / "checked.json")
+    os.killpg(process.pid, sent)
+    process.communicate(timeout=60)
+    assert not alive(int(str(seen(folder)["pid"])))
+    return process.returncode
+
+
+def interrupted_twice(process: subprocess.Popen[str], folder: Path) -> None:
+    """Interrupt a script whose engine does not end, and once more when it says so."""
+    wait_for(folder / "checked.json")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.stdout is not None
+    assert any("interrupt once more" in line for line in process.stdout)
+    assert alive(int(str(seen(folder)["pid"])))
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=20)
+
+
+def shellcheck(*scripts: Path, dataflow: bool = True) -> None:
+    """The ShellCheck of the test extra: an older one knows findings by other names.
+
+    Half of its time goes into following the flow of data, which can be left out.
+    """
+    command = Path(sys.executable).parent / "shellcheck"
+    flow = f"--extended-analysis={str(dataflow).lower()}"
     done = subprocess.run(
-        [command, "--severity=style", *scripts], capture_output=True, text=True, check=False
+        [command, "--severity=style", flow, *scripts], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
 

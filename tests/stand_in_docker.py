@@ -74,7 +74,8 @@ if os.environ.get("STUB_SLOW"):
     time.sleep(float(os.environ["STUB_SLOW"]))
 if (boxes / of.get("--name", "none")).exists():
     sys.exit("docker: Conflict. The container name is in use")
-started = [of["--entrypoint"], moved(inner[0]), *inner[1:]]
+script = next(n for n, word in enumerate(inner) if not word.startswith("-"))
+started = [of["--entrypoint"], *inner[:script], moved(inner[script]), *inner[script + 1 :]]
 box = subprocess.Popen(started, env=env, start_new_session=True)
 if "--name" in of:
     (boxes / of["--name"]).write_text(str(box.pid))

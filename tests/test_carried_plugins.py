@@ -121,7 +121,7 @@ def test_what_cannot_be_brought_along_is_refused(tmp_path: Path) -> None:
     )
     content = mine(tmp_path / "text", **MINE)
     (content / "kernels/plugins/my_plugin/work.py").write_bytes(b"\xff\xfe")
-    assert refused(tmp_path, wish, content).startswith("REF007 plugin my_plugin cannot be carried")
+    assert refused(tmp_path, wish, content).startswith("REF008 plugin my_plugin cannot be carried")
 
 
 @pytest.mark.parametrize("package", ["torch", "Mine_x", "my-plugin", "../my_plugin"])

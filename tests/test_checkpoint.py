@@ -417,9 +417,9 @@ def test_a_pattern_cannot_hold_up_the_reader() -> None:
     ]
     found = of({"quantization_config": {"ignore": patterns}}).quantization
     assert found is not None
-    start = time.monotonic()
+    start = time.process_time()
     assert found.excludes("a" * 190) is None
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_quantization_from_elsewhere(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ LIBRARY = Library()
 VALIDATORS = load_validators(LIBRARY.roots)
 
 
-@pytest.mark.parametrize("name", ["rules.md", "probes.md", "profile.md", "content.md", "cli.md"])
+@pytest.mark.parametrize(
+    "name",
+    ["rules.md", "probes.md", "profile.md", "content.md", "cli.md", "predictions.md", "plans.md"],
+)
 def test_reference_is_fresh(name: str) -> None:
     committed = (ROOT / "docs" / "reference" / name).read_text()
     made = reference(LIBRARY, VALIDATORS)[name]
@@ -35,7 +38,7 @@ def test_every_verb_has_its_module_and_line() -> None:
 
 def test_every_input_code_of_the_source_is_explained() -> None:
     pattern = re.compile(
-        r'"((?:SCH|REF|LOAD|INT|SUP|EVD|ENC|RND|COL|CAT|LNT|IMP|ORC|RUN|SLF)\d{3})"'
+        r'"((?:SCH|REF|LOAD|INT|SUP|EVD|ENC|PLN|RND|COL|CAT|LNT|IMP|ORC|RUN|SLF)\d{3})"'
     )
     used = {
         code
@@ -45,7 +48,7 @@ def test_every_input_code_of_the_source_is_explained() -> None:
     assert used - set(INPUT_CODES) - set(VALIDATORS.rules) == set()
 
 
-@pytest.mark.parametrize("kind", ["deployment", "hardware", "model", "engine", "kernel"])
+@pytest.mark.parametrize("kind", ["deployment", "hardware", "model", "engine", "kernel", "claims"])
 def test_the_schema_describes_every_field(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", kind]) == 0
     schema = json.loads(capsys.readouterr().out)

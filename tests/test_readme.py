@@ -35,7 +35,7 @@ def test_commands_of_the_readme_work(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     lines = shown(README)
-    assert len(lines) == 6
+    assert len(lines) == 8
     for line in lines:
         assert run(shlex.split(line)[1:]) == 0, line
         assert capsys.readouterr().out
@@ -54,6 +54,27 @@ def test_commands_of_the_page_on_launches_work(
         refused = line == "configurator lint examples/launch.sh"
         assert run(shlex.split(line)[1:]) == int(refused), line
         assert capsys.readouterr().out
+
+
+def test_what_the_page_on_plans_shows_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    page = (ROOT / "docs" / "plan.md").read_text()
+    commands = shown(page)
+    assert len(commands) == 3
+    for line in commands:
+        assert run(shlex.split(line)[1:]) == 0, line
+    assert (tmp_path / "plan.svg").is_file()
+    capsys.readouterr()
+    example = re.search(r"```text\n\$ (configurator plan .*?)\n(.*?)```", page, flags=re.DOTALL)
+    assert example is not None
+    assert run(shlex.split(example[1])[1:]) == 0
+    printed = iter(capsys.readouterr().out.splitlines())
+    for line in example[2].splitlines():
+        # In their order, with some left out.
+        assert line in ("", "...") or line in printed, line
 
 
 def test_links_of_the_documents_lead_somewhere() -> None:

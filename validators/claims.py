@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from configurator import Deployment, Finding, did_you_mean, rule
-
-
-def _known(deployment: Deployment) -> dict[str, Any]:
-    """Claims of the mechanisms of this profile, by id."""
-    kernels = (mechanism.kernel for mechanism in deployment.mechanisms.values())
-    return {claim.id: claim for kernel in kernels for claim in kernel.claims}
+from configurator import Deployment, Finding, Published, did_you_mean, match, rule, stated, unstated
 
 
-def _claimed(deployment: Deployment) -> Iterator[tuple[int, Any]]:
+def _known(deployment: Deployment) -> dict[str, Published]:
+    """Figures of this profile's model and mechanisms, by id."""
+    return {claim.id: claim for claim in deployment.claims}
+
+
+def _claimed(deployment: Deployment) -> Iterator[tuple[int, Published]]:
     known = _known(deployment)
     for index, name in enumerate(deployment.profile.claims):
         if name in known:
             yield index, known[name]
 
 
-def _conditions(deployment: Deployment) -> dict[str, object]:
-    """What this profile has under the names that claims use for their conditions."""
-    profile, drafting = deployment.profile, deployment.speculation
-    options = dict(drafting.options) if drafting else {}
-    here: dict[str, object] = {
-        "hardware": deployment.hardware.product,
-        "gpus": profile.hardware.gpus,
-        "tensor": profile.topology.tensor,
-        "replicas": profile.topology.replicas,
-        "concurrency": profile.workload.concurrency,
-        "batch_size": profile.workload.concurrency,
-        **{name: options[name] for name in ("steps", "topk", "block_size") if name in options},
-    }
-    if "sampling" in profile.workload.model_fields_set:
-        here |= profile.workload.sampling.model_dump(include={"temperature", "top_p", "top_k"})
-    if "draft_tokens" in options:
-        here["verify_width"] = options["draft_tokens"]
-    return here
+def _told(published: Published, baseline: Published | None) -> str:
+    """Everything that is published of a figure, in one line."""
+    claim, run = published.claim, published.run
+    compared = f" (baseline {baseline.shown})" if baseline else ""
+    conditions = [f"{name}: {text}" for name, text in stated(published.conditions)]
+    if claim.statistic:
+        conditions.append(f"statistic: {claim.statistic}")
+    missing = unstated(published.conditions)
+    if missing:
+        conditions.append(f"not stated: {', '.join(missing)}")
+    again = {"yes": "reproduced", "no": "not reproduced by others", "contradicted": "contradicted"}
+    by = f" by {run.reproduced_by}" if run.reproduced_by else ""
+    derived = f"; computed and not published: {claim.derived}" if claim.derived else ""
+    caveats = "".join(f"; {text.rstrip('.')}" for text in published.caveats)
+    return (
+        f"{claim.figure}: {published.shown}{compared}; {'; '.join(conditions)}; measured by "
+        f"{run.measured_by}, {again[run.reproduced]}{by}{derived}{caveats}; not scaled"
+    )
 
 
-@rule("CLM101", "figure-with-its-conditions", severity="info", source="the kernel entry's claims")
+@rule("CLM101", "figure-with-its-conditions", severity="info", source="profiles/claims")
 def figure_with_its_conditions(deployment: Deployment) -> Iterator[Finding]:
     """A published figure the profile refers to, with every condition it was measured under. It is
     never scaled to other sizes.
@@ -54,22 +52,18 @@ def figure_with_its_conditions(deployment: Deployment) -> Iterator[Finding]:
         extends: ling-3.0-flash-spark
         claims: []
     """
-    for index, claim in _claimed(deployment):
-        conditions = "; ".join(f"{name}: {value}" for name, value in claim.conditions.items())
-        baseline = f" (baseline {claim.baseline:,})" if claim.baseline is not None else ""
-        again = "reproduced by others" if claim.reproduced else "not reproduced by others"
-        caveat = f"; {claim.caveat.rstrip('.')}" if claim.caveat else ""
+    known = _known(deployment)
+    for index, published in _claimed(deployment):
         yield Finding(
             ("claims", index),
-            f"{claim.figure}: {claim.value:,} {claim.unit}{baseline}; {conditions}; measured by "
-            f"{claim.measured_by}, {again}{caveat}; not scaled",
+            _told(published, known.get(published.claim.baseline or "")),
             "measure your own workload before planning with it",
         )
 
 
-@rule("CLM102", "figure-of-no-mechanism", source="the kernel entries' claims")
+@rule("CLM102", "figure-of-no-mechanism", source="profiles/claims")
 def figure_of_no_mechanism(deployment: Deployment) -> Iterator[Finding]:
-    """A claim that no mechanism of this profile publishes.
+    """A claim that is of neither this profile's model nor any of its mechanisms.
 
     Bad:
         extends: ling-3.0-flash-spark
@@ -84,7 +78,7 @@ def figure_of_no_mechanism(deployment: Deployment) -> Iterator[Finding]:
         if name not in known:
             yield Finding(
                 ("claims", index),
-                f"no mechanism of this profile publishes a figure {name!r}",
+                f"no published figure of this model or its mechanisms is named {name!r}",
                 did_you_mean(name, known),
             )
 
@@ -93,7 +87,7 @@ def figure_of_no_mechanism(deployment: Deployment) -> Iterator[Finding]:
     "CLM103",
     "figure-measured-under-other-conditions",
     severity="info",
-    source="the kernel entry's claims",
+    source="profiles/claims",
 )
 def figure_measured_under_other_conditions(deployment: Deployment) -> Iterator[Finding]:
     """The profile differs from the conditions of a figure it refers to: the figure does not hold.
@@ -107,17 +101,12 @@ def figure_measured_under_other_conditions(deployment: Deployment) -> Iterator[F
         extends: ling-3.0-flash-spark
         claims: []
     """
-    here = _conditions(deployment)
-    for index, claim in _claimed(deployment):
-        other = [
-            f"{name} {wanted} there, {here[name]} here"
-            for name, wanted in claim.conditions.items()
-            if name in here and here[name] != wanted
-        ]
-        if other:
+    for index, published in _claimed(deployment):
+        (found,) = match(deployment, [published])
+        if found.differs:
             yield Finding(
                 ("claims", index),
-                f"{claim.figure} ({claim.value:,} {claim.unit}) was measured under other "
-                f"conditions: {'; '.join(other)}",
+                f"{published.claim.figure} ({published.shown}) was measured under other "
+                f"conditions: {'; '.join(row.text for row in found.differs)}",
                 "do not carry the figure over: measure this deployment",
             )

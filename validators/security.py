@@ -45,7 +45,8 @@ def secret_written_in_the_profile(deployment: Deployment) -> Iterator[Finding]:
             yield _in_clear("args", name, "keep it out of the profile: a command is seen by all")
     for name, value in deployment.profile.extra.env.items():
         if _looks_secret(name, value):
-            yield _in_clear("env", name, "set it in the launching environment instead")
+            there = f"extra: {{secrets: {{{redact_text(name)}: {{env: NAME}}}}}}"
+            yield _in_clear("env", name, f"write '{there}', or {{file: PATH}}")
 
 
 def _looks_secret(name: str, value: object) -> bool:

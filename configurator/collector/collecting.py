@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .client import Client
 from .host import host_facts
-from .inputs import CollectError, empty_directory, existing, usable_url
+from .inputs import CollectError, empty_directory, existing, usable_url, why_no_key
 from .logfile import copy_log
 from .manifest import manifest_of
 from .plan import MOST_TOGETHER, Plan
@@ -61,8 +60,8 @@ def collect(
     if level not in (1, 2, 3) or concurrency < 1 or timeout_s <= 0:
         raise CollectError(f"level {level}, concurrency {concurrency}, time-out {timeout_s:g} s: "
                            "level is 1 to 3, the others are positive")  # fmt: skip
-    if api_key and not re.fullmatch(r"[\x21-\x7e]+", api_key):
-        raise CollectError("the API key has spaces or characters that no HTTP header can hold")
+    if api_key and (why := why_no_key(api_key)):
+        raise CollectError(f"the API key cannot be used: {why}; give the key alone")
     if not targets:
         raise CollectError("no server to collect from; give --url http://HOST:PORT")
     plan = Plan(level, passive, concurrency, tuple(prompts or ()), sampling or {}, wait_s,

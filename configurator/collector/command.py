@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from .collecting import collect
-from .inputs import CollectError
+from .inputs import CollectError, read_key
 
 DESCRIPTION = f"""Collect evidence of running SGLang servers into an evidence directory, format 1.
 
@@ -44,13 +43,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _api_key(args: argparse.Namespace) -> str | None:
-    if args.api_key_env:
-        key = os.environ.get(args.api_key_env)
-        if not key:
-            raise CollectError(f"--api-key-env: {args.api_key_env} is not set; export it first")
-        return key
-    if args.api_key_file:
-        return Path(args.api_key_file).read_text(encoding="utf-8").strip()
+    if args.api_key_env or args.api_key_file:
+        return read_key(args.api_key_env, args.api_key_file)
     return None
 
 

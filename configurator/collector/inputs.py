@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import urllib.parse
 from pathlib import Path
@@ -27,6 +28,51 @@ def usable_url(url: str) -> str:
     if "@" in parts.netloc:
         raise CollectError("the URL holds a user or password; give the key by --api-key-env")
     return url.rstrip("/")
+
+
+_LONGEST_KEY = 4096
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf".decode("latin-1")
+
+
+def read_key(variable: str | None, file: str | None) -> str:
+    """The key that stands alone in a variable, or else in a file.
+
+    `CollectError` when it cannot be read, is empty, or no request could carry it. A line break at
+    its end is none of it.
+    """
+    where, text, why = f"variable {variable}", "", ""
+    if variable is not None:
+        text = os.environ.get(variable, "")
+    else:
+        where = f"file {file}"
+        try:
+            with Path(file or "").open("rb") as opened:
+                text = opened.read(_LONGEST_KEY + 2).decode("latin-1")
+        except OSError as error:
+            why = error.strerror or str(error)
+    text = text.removesuffix("\n").removesuffix("\r")
+    why = why or why_no_key(text)
+    if why:
+        raise CollectError(f"the secret in {where} cannot be used: {why}")
+    return text
+
+
+def why_no_key(text: str) -> str:
+    """Why no header of a request can carry it; empty when one can."""
+    if not text.strip():
+        return "it is empty"
+    if len(text) > _LONGEST_KEY:
+        return f"it is longer than {_LONGEST_KEY} characters"
+    if "\n" in text or "\r" in text:
+        count = len(text.splitlines())
+        return f"it has {count} lines" if count > 1 else "it has an empty line at its end"
+    if text.startswith(_BYTE_ORDER_MARK):
+        return "it begins with a byte order mark"
+    if not text.isascii():
+        return "it has characters that are not ASCII"
+    if any(character <= " " or character == "\x7f" for character in text):
+        return "it has a space or a control character"
+    return ""
 
 
 def existing(path: Any, kind: str) -> Path | None:

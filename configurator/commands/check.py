@@ -16,6 +16,7 @@ from configurator.commands.options import (
 if TYPE_CHECKING:
     from configurator.content import Library
     from configurator.deployment import Deployment
+    from configurator.report.plan_html import PlanView
 
 
 @click.command("check")
@@ -175,10 +176,9 @@ def command(
         from configurator.report.html import Asked, page
 
         again = _again(profile, expected, urls, replay or out, reference)
-        write(
-            page(judgement, evidence, Asked(expectations, validators.probes, deployment, again)),
-            target,
-        )
+        plan = _plan(profile, deployment, library)
+        asked = Asked(expectations, validators.probes, deployment, again, plan)
+        write(page(judgement, evidence, asked), target)
     else:
         from configurator.report.terminal import print_judgement
 
@@ -230,7 +230,20 @@ def _again(
     return shlex.join([*words, "--format", "html", "-o", "check.html"])
 
 
+def _plan(
+    profile: str | None, deployment: Deployment | None, library: Library
+) -> PlanView | None:  # fmt: skip
+    from configurator.report.plan_html import planned_view
+
+    if profile is None or deployment is None:
+        return None
+    return planned_view(deployment, library, profile)
+
+
 def _deployment(profile: str, library: Library) -> Deployment:
+    from configurator.render.demands import refuse_edited
     from configurator.resolve import resolve
 
-    return resolve(*library.profile(profile), library)
+    deployment = resolve(*library.profile(profile), library)
+    refuse_edited(deployment)
+    return deployment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from configurator.collector.collecting import collect
-from configurator.collector.inputs import CollectError
+from configurator.collector.inputs import CollectError, read_key
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
 from configurator.evidence.model import Evidence
@@ -92,7 +91,7 @@ def collect_evidence(
     Raises:
         ConfiguratorError: a target, file or key that cannot be used.
     """
-    arguments = _from_profile(deployment, SecretRef(env=api_key_env) if api_key_env else None)
+    arguments = _from_profile(deployment, _reference(api_key_env) if api_key_env else None)
     if level is not None:
         arguments["level"] = level
     if reference is not None:
@@ -114,6 +113,21 @@ def collect_evidence(
         except CollectError as error:
             raise ConfiguratorError.single("COL001", str(error)) from error
         return read_evidence(folder)
+
+
+def _reference(name: str) -> SecretRef:
+    """A variable as a profile would name it.
+
+    Raises:
+        ConfiguratorError: COL002, a profile could not name this one.
+    """
+    try:
+        return SecretRef(env=name)
+    except ValueError as error:
+        raise ConfiguratorError.single(
+            "COL002", f"variable {name} cannot hold the API key: a profile cannot name it either",
+            "put the key into a variable of its own, in capitals, for instance API_KEY",
+        ) from error  # fmt: skip
 
 
 def _from_profile(deployment: Deployment | None, key: SecretRef | None) -> dict[str, Any]:
@@ -142,19 +156,8 @@ def _from_profile(deployment: Deployment | None, key: SecretRef | None) -> dict[
 
 
 def _secret(reference: SecretRef) -> str:
-    if reference.env is not None:
-        value = os.environ.get(reference.env, "")
-        where = f"variable {reference.env}"
-    else:
-        where = f"file {reference.file}"
-        try:
-            value = Path(reference.file or "").read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfiguratorError.single(
-                "COL002", f"the API key cannot be read from {where}: {error}", "see serving.api_key"
-            ) from error
-    if not value:
-        raise ConfiguratorError.single(
-            "COL002", f"the API key is empty: {where}", "set it, or name another by --api-key-env"
-        )
-    return value
+    try:
+        return read_key(reference.env, reference.file)
+    except CollectError as error:
+        remedy = "put the key alone there, or name another variable by --api-key-env"
+        raise ConfiguratorError.single("COL002", str(error), remedy) from error

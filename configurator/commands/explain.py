@@ -10,18 +10,19 @@ from configurator.commands.options import content_option, open_library, open_val
 
 
 @click.command("explain")
-@click.argument("name", metavar="CODE|PROBE|MECHANISM")
+@click.argument("name", metavar="CODE|PROBE|MECHANISM|CLAIM")
 @content_option
 def command(name: str, content: tuple[Path, ...]) -> int:
-    """Explain a finding's code, a probe or a mechanism."""
+    """Explain a finding's code, a probe, a mechanism or a published figure."""
     from configurator.errors import ConfiguratorError, did_you_mean
-    from configurator.pages import INPUT_CODES, kernel_page, probe_page, rule_page
+    from configurator.pages import INPUT_CODES, claim_page, kernel_page, probe_page, rule_page
+    from configurator.plan.consistency import consistency
 
     library = open_library(content)
     validators = open_validators(library)
     code = name.upper()
     by_name = {rule.name: rule for rule in validators.rules.values()}
-    kernels = library.names("kernel")
+    kernels, claims = library.names("kernel"), library.claims()
     pages: list[str] = []
     if code in INPUT_CODES:
         pages.append(f"{code}\n\n{INPUT_CODES[code]}")
@@ -30,9 +31,12 @@ def command(name: str, content: tuple[Path, ...]) -> int:
     if name in validators.probes:
         pages.append(probe_page(validators.probes[name]))
     if name in kernels:
-        pages.append(kernel_page(library.kernel(name)))
+        about = [c for c in claims.values() if c.names_mechanism(name)]
+        pages.append(kernel_page(library.kernel(name), about))
+    if name in claims:
+        pages.append(claim_page(claims[name], claims, consistency(library)))
     if not pages:
-        known = [*INPUT_CODES, *validators.rules, *by_name, *validators.probes, *kernels]
+        known = [*INPUT_CODES, *validators.rules, *by_name, *validators.probes, *kernels, *claims]
         raise ConfiguratorError.single(
             "REF005", f"nothing is named {name!r}", did_you_mean(name, known)
         )

@@ -18,7 +18,18 @@ from configurator.commands.options import (
 if TYPE_CHECKING:
     from configurator.content import Library
 
-KINDS = ("deployments", "hardware", "models", "engines", "kernels", "rules", "probes", "targets")
+KINDS = (
+    "deployments",
+    "hardware",
+    "models",
+    "engines",
+    "kernels",
+    "measurements",
+    "claims",
+    "rules",
+    "probes",
+    "targets",
+)
 Rows = list[tuple[str, str]]
 
 
@@ -61,14 +72,18 @@ def rows(kind: str, library: Library) -> Rows:
         from configurator.render import TARGETS
 
         return [(name, "") for name in TARGETS]
+    if kind == "claims":
+        return [(c.id, f"{c.shown}, {c.claim.figure}") for c in library.claims().values()]
     if kind == "deployments":
         return [(name, _deployment(library, name)) for name in library.names("deployment")]
-    entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel"}.get(kind, kind)
+    entry_kind = {"models": "model", "engines": "engine", "kernels": "kernel",
+                  "measurements": "measurement"}.get(kind, kind)  # fmt: skip
     readers = {
         "hardware": library.hardware,
         "model": library.model,
         "engine": library.engine,
         "kernel": library.kernel,
+        "measurement": library.measurement,
     }
     return [(name, readers[entry_kind](name).summary) for name in library.names(entry_kind)]
 

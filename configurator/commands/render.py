@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,10 @@ import click
 from configurator.commands.options import content_option, open_library, open_validators
 
 if TYPE_CHECKING:
+    from configurator.content import Library
     from configurator.deployment import Deployment
     from configurator.render import RenderedFile
+    from configurator.render.drift import Drift
 
 
 @click.command("render")
@@ -71,7 +73,7 @@ def command(
         return _print(result.deployment)
     files = _files(result.deployment, target or "bash", everything)
     if rendered:
-        return _compare(files, rendered, everything)
+        return _compare(result.deployment, files, rendered, library, everything)
     _warn_of_content(library.roots[1:])
     return _write(result.deployment, files, out)
 
@@ -121,7 +123,13 @@ def _made_with_all(folder: Path) -> list[str]:
     return made if len(made) > 1 and not (folder / "START.md").exists() else []
 
 
-def _compare(files: tuple[RenderedFile, ...], folder: Path, everything: bool) -> int:
+def _compare(
+    deployment: Deployment,
+    files: tuple[RenderedFile, ...],
+    folder: Path,
+    library: Library,
+    everything: bool,
+) -> int:
     from configurator.render import drift
 
     if not everything and (made := _made_with_all(folder)):
@@ -134,6 +142,8 @@ def _compare(files: tuple[RenderedFile, ...], folder: Path, everything: bool) ->
     found = drift(files, folder)
     for one in found:
         click.echo(f"{folder}/{one}")
+    for line in _demanded_otherwise(deployment, found, folder, library):
+        click.echo(line)
     if found:
         extra = sum(one.how.startswith(("left over", "foreign")) for one in found)
         left = (
@@ -146,6 +156,26 @@ def _compare(files: tuple[RenderedFile, ...], folder: Path, everything: bool) ->
         return 1
     click.echo(f"{folder} is what the profile renders to: {len(files)} files")
     return 0
+
+
+def _demanded_otherwise(
+    deployment: Deployment, found: Sequence[Drift], folder: Path, library: Library
+) -> Iterator[str]:
+    """What profiles in the folder, which are what is checked, demand of the launch besides."""
+    from configurator.errors import ConfiguratorError
+    from configurator.render.demands import demands, differences
+    from configurator.resolve import resolve
+
+    changed = [one.path for one in found if one.how == "changed"]
+    for path in (path for path in changed if Path(path).name == "profile.yaml"):
+        try:
+            held = resolve(*library.profile(str(folder / path)), library)
+        except ConfiguratorError:
+            # That it is changed is said, and what cannot be resolved proves nothing.
+            continue
+        if demands(held) != demands(deployment):
+            yield f"{folder / path} demands {demands(held)}, the profile {demands(deployment)}:"
+        yield from (f"  {line}" for line in differences(held, deployment))
 
 
 def _write(deployment: Deployment, files: tuple[RenderedFile, ...], out: Path | None) -> int:

@@ -13,7 +13,9 @@ from configurator.commands.options import content_option, open_library
 @click.command("schema")
 @click.argument(
     "kind",
-    type=click.Choice(["deployment", "hardware", "model", "engine", "kernel"]),
+    type=click.Choice(
+        ["deployment", "hardware", "model", "engine", "kernel", "measurement", "claims"]
+    ),
     default="deployment",
 )
 @content_option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from configurator.selftest.matrix import Matrix
     from configurator.selftest.runner import Result, Table
 
+_MOST_JOBS = 8
+
 
 @click.command("selftest")
 @click.option(
@@ -34,9 +37,19 @@ if TYPE_CHECKING:
     "--keep", type=click.Path(path_type=Path), metavar="DIR",
     help="Keep logs, reports and evidence there: a new or empty directory.",
 )  # fmt: skip
+@click.option(
+    "--jobs", "-j", type=click.IntRange(1, 16), metavar="N",
+    help="How many servers run at a time, each on about one core and in 2 GB. Default: one a core, "
+    "at most 8.",
+)  # fmt: skip
 @format_option
 def command(
-    engine: str, only: tuple[str, ...], listing: bool, keep: Path | None, output: str
+    engine: str,
+    only: tuple[str, ...],
+    listing: bool,
+    keep: Path | None,
+    jobs: int | None,
+    output: str,
 ) -> int:
     """Sabotage real engines and see whether it is noticed.
 
@@ -58,7 +71,7 @@ def command(
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise click.UsageError(f"--keep: {keep} is in use; give a new or empty directory")
     with _ending():
-        table = _run(matrix, engine, keep)
+        table = _run(matrix, engine, keep, jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS))
     if output == "json":
         from configurator.selftest.report import as_json
 
@@ -78,7 +91,7 @@ def _list(matrix: Matrix) -> None:
     click.echo(f"{len(matrix.tests)} tests on {len(matrix.starts())} servers")
 
 
-def _run(matrix: Matrix, python: str, keep: Path | None) -> Table:
+def _run(matrix: Matrix, python: str, keep: Path | None, jobs: int) -> Table:
     from configurator.selftest.engine import Launcher, cache_folder, make_models, open_engine
     from configurator.selftest.leftovers import SCRATCH, end_leftovers, noted
     from configurator.selftest.runner import run_matrix
@@ -89,13 +102,12 @@ def _run(matrix: Matrix, python: str, keep: Path | None) -> Table:
     models = make_models(engine, cache_folder())
     validators = open_validators(open_library(()), "probes")
     with ExitStack() as stack:
-        folder = (
-            keep
-            or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=SCRATCH))).absolute()
-        )
+        scratch = keep or stack.enter_context(tempfile.TemporaryDirectory(prefix=SCRATCH))
+        # Servers run in folders of their own, where a relative path would mean another place.
+        folder = Path(scratch).absolute()
         stack.enter_context(noted(folder))
         launcher = Launcher.prepare(engine, models, folder)
-        return run_matrix(matrix, launcher, validators, _Progress(len(matrix.tests)))
+        return run_matrix(matrix, launcher, validators, _Progress(len(matrix.tests)), jobs)
 
 
 @contextmanager

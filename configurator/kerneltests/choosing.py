@@ -23,7 +23,7 @@ def choose(library: Library, names: Sequence[str]) -> list[Chosen]:
 
     Raises:
         ConfiguratorError: REF005, a name of neither; REF001, an entry names a self-test that does
-            not exist; REF006, a kernel without a self-test.
+            not exist; REF007, a kernel without a self-test.
     """
     tests = library.selftests()
     kernels = [library.kernel(name) for name in library.names("kernel")]
@@ -40,7 +40,7 @@ def choose(library: Library, names: Sequence[str]) -> list[Chosen]:
     for kernel in named:
         if not kernel.selftests and kernel.name not in tests:
             raise ConfiguratorError.single(
-                "REF006", f"kernel {kernel.name!r} has no self-test",
+                "REF007", f"kernel {kernel.name!r} has no self-test",
                 "see `configurator kernels list` for those that have one",
             )  # fmt: skip
         wanted |= {test.name for test in kernel.selftests}

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from configurator.plan.figures import Figure
+from configurator.plan.figures import Figure, exact
 
 Owner = Literal["target", "draft"]
 Split = Literal["tensor", "expert", "replicated"]
 """How ranks share a part: by tensor parallel size, whole experts by expert parallel size, or each
 rank has all of it."""
-Reading = Literal["all", "experts", "rows"]
-"""What one forward pass reads of a part: all of it, the experts its tokens choose, or single rows
-(an embedding)."""
+Reading = Literal["all", "experts", "rows", "never"]
+"""What one forward pass of decode reads of a part: all of it, the experts its tokens choose, single
+rows (an embedding), or nothing (towers, which only prompts pass through)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,9 @@ class Part:
     """Routed experts a layer; 0: no experts."""
     chosen: int = 0
     """Routed experts that one token activates."""
+    pieces: int = 1
+    """Into how many pieces the ranks of this deployment divide it: a GPU of a pipeline stage holds
+    `size / pieces` of what the stage has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Cache:
     """Bytes of a request's state, whatever its length; 0 where they keep tokens."""
     window: int | None = None
     """Tokens of a sequence that are kept; None: all."""
+    ring: Figure | None = None
+    """Bytes of the speculative ring beside a state, a slot or a request; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,8 @@ class ReadOf:
 
     name: str
     size: Figure
+    dtype: str = ""
+    """As stored; empty: a cache, whose entry has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +134,25 @@ class Pass:
     """Seconds of one run."""
 
 
+NO_ROUND = exact(0.0, "s", "no measured round of speculation", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """The share of the memory bandwidth that decode reaches, and the measurement it rests on."""
+    """What a step takes beside its bytes over the bandwidth, and the measurements it rests on."""
 
     share: Figure
+    """Part of the memory bandwidth that reading reaches."""
+    layer: Figure
+    """Seconds a decoder layer that no byte explains: launches, synchronisation, the host."""
     host: str
     """The host it was measured on; empty: other hosts of this kind."""
+    rests_on: tuple[str, ...] = ()
+    """The measurements; empty: none of this hardware is known, only habit."""
+    tensors: tuple[int, ...] = ()
+    """Tensor parallel sizes that they were taken at."""
+    round: Figure = NO_ROUND
+    """Seconds a step that speculation takes beside its passes: drafting, accepting, the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +161,8 @@ class Change:
 
     mechanism: str
     without: Figure
-    """Seconds a token without it."""
+    """Seconds a token without it; a step where the acceptance length is not known, and a plain one
+    where the draft is not."""
     with_it: Figure
 
 
@@ -167,8 +187,8 @@ class Step:
     efficiency: Efficiency
     plain: Figure
     """Seconds a token without speculation, the other mechanisms kept."""
-    step: Figure
-    """Seconds a step as the profile has it."""
+    step: Figure | None
+    """Seconds a step as the profile has it; None: the passes of its draft are not known."""
     accepted: Figure | None
     """Tokens a step; None: no speculation, or nothing says."""
     per_token: Figure | None
@@ -177,6 +197,8 @@ class Step:
     """tok/s over the batch; None where acceptance is not known."""
     ratio: Figure | None
     """(draft + verify) / plain: the acceptance length at which speculation breaks even."""
+    verify_ratio: Figure | None = None
+    """verify / plain, without the draft's passes."""
     curve: tuple[SpeedUp, ...] = ()
     changes: tuple[Change, ...] = ()
     bound: str = ""

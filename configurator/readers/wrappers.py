@@ -174,6 +174,7 @@ def _entered(invocation: Invocation) -> Invocation:
     """What the entry script starts: a key stands in the place of a word, and nobody knows it."""
     words = list(invocation.words[1:])
     keys = invocation.env.get(_ENTRY_KEYS)
+    named: dict[str, Setting] = {}
     taken = {*_ENTRY_OWN}
     for key in (keys.value or "").split() if keys else ():
         place, _, source = key.partition("=")
@@ -182,7 +183,10 @@ def _entered(invocation: Invocation) -> Invocation:
             at = words[int(place)].position
             words[int(place)] = Word.at(f"${{{name}}}", at, unknown=True)
             taken.add(name)
-    env = {name: value for name, value in invocation.env.items() if name not in taken}
+        elif keys is not None and not place.isdecimal():
+            named[place] = Setting(place, None, keys.position)
+            taken.add(name)
+    env = {name: value for name, value in invocation.env.items() if name not in taken} | named
     return replace(invocation, words=tuple(words), env=env)
 
 

@@ -7,22 +7,31 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from configurator import __version__
 from configurator.assemble import LAUNCH, OWN
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.inengine.bundle import GROUP, MODULE, REQUIRED
-from configurator.render.before import CONFIGURATOR, before_start, started
+from configurator.render.by_hand import started
 from configurator.render.common import (
     checkpoints_of,
+    heading,
+    identity,
     local_address,
     probe_files,
     profile_file,
     requirements_of,
     templates,
 )
-from configurator.render.files import MARK, PROBE, REPORTS, RenderedFile, fingerprint
+from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.instrument import ALLOWED, SEARCH, instrumented, joined, probe_variables
-from configurator.render.launches import address_text, address_variable, addresses_of, secrets_of
+from configurator.render.launches import (
+    address_text,
+    address_variable,
+    addresses_of,
+    named_secrets,
+    secret_of,
+    secrets_of,
+)
+from configurator.render.prerequisites import CONFIGURATOR, Place, before_start
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 
@@ -36,15 +45,6 @@ class Line:
 
     words: str
     origin: str
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A secret read when the script runs."""
-
-    variable: str
-    file: str | None
-    env: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         text = template.render(**shared, **process_context(deployment, process))
         files.append(RenderedFile(script_name(process), text, executable=True))
     files.append(profile_file(deployment))
-    token = "export it before you start the script"
-    before = [*before_start(deployment, None, True, token), CONFIGURATOR]
+    place = Place()
+    before = [*before_start(deployment, place), CONFIGURATOR]
     files.append(start_file(deployment, shared, "bash", before, []))
     files += probe_files(deployment)
     return tuple(files)
@@ -107,9 +107,8 @@ def shared_context(deployment: Deployment) -> dict[str, Any]:
     """What the templates know of the deployment."""
     profile = deployment.profile
     return {
-        "mark": MARK,
-        "version": __version__,
-        "fingerprint": fingerprint(deployment),
+        "heading": heading(deployment),
+        "identity": identity(deployment),
         "name": comment(deployment.name),
         "status": profile.status,
         "description": textwrap.wrap(comment(profile.description), 96),
@@ -130,18 +129,21 @@ def shared_context(deployment: Deployment) -> dict[str, Any]:
 def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
     """What the template of a script knows of its process."""
     profile = deployment.profile
-    secrets = _secrets(process)
     hardware = deployment.hardware
     local = local_address(deployment, process)
     needed = sorted({p for m in deployment.mechanisms.values() for p in m.entry_points})
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
-    checkpoints = checkpoints_of(deployment)
+    checkpoints = list(checkpoints_of(deployment))
     return {
         "process": process,
-        "lines": list(lines(process, lambda word: _text(word, secrets))),
-        "secrets": list(secrets.values()),
+        "lines": list(lines(process, lambda word: _text(deployment, word))),
+        "secrets": secrets_of(deployment, process),
         "addresses": list(told_addresses(process)),
         "env": list(_variables(deployment, process)),
+        "secret_env": "".join(
+            f"{name}=${secret_of(deployment, reference).variable} "
+            for name, reference in named_secrets(deployment, process).items()
+        ),
         "checks": list(_checks(deployment, process, packages, checkpoints)),
         "own_checks": "",
         "ports": [process.port],
@@ -217,15 +219,6 @@ def _with_probe(name: str, value: str, held: str | None) -> str:
     return f'"{name}={value}:"{quote(held)}' if name == SEARCH and held else f'"{name}={value}"'
 
 
-def _secrets(process: Process) -> dict[tuple[str | None, str | None], Secret]:
-    found: dict[tuple[str | None, str | None], Secret] = {}
-    for word in process.argv:
-        if isinstance(word, SecretRef):
-            key = (word.file, word.env)
-            found.setdefault(key, Secret(f"SECRET_{len(found) + 1}", word.file, word.env))
-    return found
-
-
 def told_addresses(process: Process) -> Iterator[Address]:
     """Variables for the hosts that this process must know; none when all is on one host."""
     for word in addresses_of(process):
@@ -252,9 +245,9 @@ def lines(process: Process, text: Callable[[Word], str], between: str = " ") -> 
         yield Line(between.join(map(text, group)), OWN)
 
 
-def _text(word: Word, secrets: dict[tuple[str | None, str | None], Secret]) -> str:
+def _text(deployment: Deployment, word: Word) -> str:
     if isinstance(word, SecretRef):
-        return f'"${secrets[word.file, word.env].variable}"'
+        return f'"${secret_of(deployment, word).variable}"'
     if isinstance(word, HostPlaceholder):
         return f'"{address_text(word, f"${address_variable(word)}")}"'
     return quote(word)

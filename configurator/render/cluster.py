@@ -19,6 +19,7 @@ from configurator.render.common import (
     templates,
 )
 from configurator.render.containers import (
+    IN_IMAGE,
     KEY_SHOWN,
     SETTINGS,
     check_file,
@@ -28,10 +29,11 @@ from configurator.render.containers import (
     needs_gpus,
     needs_imex,
 )
+from configurator.render.demands import demands
 from configurator.render.files import RenderedFile, fingerprint
-from configurator.render.launches import Secret, address_text, secrets_of
+from configurator.render.launches import Secret, address_text
 from configurator.render.manifests import literal, stem_of
-from configurator.render.prerequisites import about_images, about_plugins, about_weights
+from configurator.render.prerequisites import Place, about_images, before_start
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 
@@ -58,13 +60,18 @@ class Cluster:
         """What the name of every object begins with."""
         return stem_of(self.deployment)
 
-    @cached_property
+    @property
     def files_name(self) -> str:
         """The ConfigMap; other files make another one, so that pods start anew with them."""
+        return f"{self.stem}-files-{self.rendering}"
+
+    @cached_property
+    def rendering(self) -> str:
+        """A digest of what lies in the containers, the profile too: another with every change."""
         digest = hashlib.sha256()
         for file in self.files:
             digest.update(f"{file.path}\0{file.text}\0".encode("utf-8", "surrogatepass"))
-        return f"{self.stem}-files-{digest.hexdigest()[:8]}"
+        return digest.hexdigest()[:8]
 
     @property
     def keys_name(self) -> str:
@@ -91,12 +98,18 @@ class Cluster:
         }
 
     def metadata(self, name: str, **more: object) -> dict[str, Any]:
-        """Metadata of an object that is not a pod."""
-        return {"name": name, "labels": self.labels(**more)}
+        """Metadata of an object that is not a pod, which must not start anew for a label.
+
+        What an earlier rendering left behind is found by its own digest.
+        """
+        return {"name": name, "labels": self.labels(**more, rendering=self.rendering)}
 
     def annotations(self) -> dict[str, str]:
         """What tells one launch from the next."""
-        found = {"configurator/launch": fingerprint(self.deployment)}
+        found = {
+            "configurator/launch": fingerprint(self.deployment),
+            "configurator/demands": demands(self.deployment),
+        }
         status = self.deployment.profile.status
         return {**found, "configurator/status": status} if status else found
 
@@ -137,7 +150,7 @@ def preflight_file(deployment: Deployment, more: Iterable[str] = ()) -> Rendered
     if packages:
         found.insert(found.index("engine") + 1, "packages")
     text = templates().get_template("container_preflight.sh.j2").render(
-        **shared_context(deployment), heading=heading(deployment), heads=[], held=[],
+        **shared_context(deployment), heads=[], held=[],
         **{
             **context,
             "checks": found,
@@ -145,8 +158,7 @@ def preflight_file(deployment: Deployment, more: Iterable[str] = ()) -> Rendered
             "gpus_needed": gpus_of(deployment),
             "place": "pod",
             "settings": SETTINGS,
-            "for_python": "for python3 in this image",
-            "engine_remedy": "set container.image to an image that has it",
+            **IN_IMAGE,
         },
     )  # fmt: skip
     return RenderedFile("preflight.sh", text)
@@ -231,9 +243,9 @@ def entrance(deployment: Deployment) -> Process:
     return last if last.role == "router" else deployment.processes[0]
 
 
-def key_commands(cluster: Cluster) -> list[str]:
+def key_commands(cluster: Cluster, secrets: Iterable[Secret]) -> list[str]:
     """What makes the Secret, without a key on a command line or a line break in a key."""
-    secrets = secrets_of(cluster.deployment)
+    secrets = tuple(secrets)
     if not secrets:
         return []
     words = [f'  --from-file={one.name}=<(printf %s "{_read(one)}")' for one in secrets]
@@ -281,8 +293,14 @@ def _shown(word: Word) -> str:
     return address_text(word, "<address>") if isinstance(word, HostPlaceholder) else word
 
 
-def notes(deployment: Deployment, *, served: bool = True) -> list[str]:
-    """What whoever applies a manifest must know; `served`: SGLang's own servers listen."""
+def notes(deployment: Deployment, image: str, *, served: bool = True) -> list[str]:
+    """What whoever applies a manifest must know.
+
+    Args:
+        deployment: what is launched.
+        image: the image of the engine.
+        served: SGLang's own servers listen, and are proven.
+    """
     found = list(_about_addresses(deployment)) if served else []
     drops = [m.name for m in deployment.mechanisms.values() if m.wish.on_refuted == "drop"]
     if drops and served:
@@ -306,10 +324,11 @@ def notes(deployment: Deployment, *, served: bool = True) -> list[str]:
     asked = [
         f"The machine's entry asks of every host: {line}" for line in requirements_of(deployment)
     ]
+    cached = deployment.profile.container.cache is not None
+    place = Place(image, cached, hosts="every node that may run it")
     brought = [
-        *about_images(deployment, checked=served),
-        *about_plugins(deployment, "the engine's image"),
-        *about_weights(deployment, deployment.profile.container.cache),
+        *about_images(deployment, image, checked=served),
+        *before_start(deployment, place),
     ]
     return [*found, *brought, *asked, *container_notes(deployment)]
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from configurator import __version__
 from configurator.deployment import Deployment, Process
 from configurator.inengine.bundle import CARRIED, MARKS, bundle_files
+from configurator.render.demands import demands
 from configurator.render.files import MARK, PROBE, RenderedFile, fingerprint
 from configurator.render.instrument import instrumented
 from configurator.render.quoting import quote
-from configurator.source import dump
+from configurator.source import DataPath, dump
 
 if TYPE_CHECKING:
     import jinja2
@@ -47,8 +48,13 @@ def profile_file(deployment: Deployment) -> RenderedFile:
 
 
 def heading(deployment: Deployment) -> str:
-    """What the first lines of every file say: by whom, of which version, of which launch."""
-    return f"{MARK} {__version__}, launch {fingerprint(deployment)}"
+    """What the first lines of every file say: by whom, of which version, and of what."""
+    return f"{MARK} {__version__}, {identity(deployment)}"
+
+
+def identity(deployment: Deployment) -> str:
+    """Which launch, and which demands: the same for renderings that start and prove the same."""
+    return f"launch {fingerprint(deployment)}, demands {demands(deployment)}"
 
 
 def probe_files(deployment: Deployment) -> list[RenderedFile]:
@@ -68,10 +74,17 @@ def _mark(name: str, text: str) -> str:
     return MARKS[name.split("/")[0]] if name.endswith(".py") else _OWNER
 
 
-def checkpoints_of(deployment: Deployment) -> list[str]:
-    """Paths that must exist on the host; what is not absolute is a name of a repository."""
-    paths = [deployment.profile.model.path, *(m.draft_path for m in deployment.mechanisms.values())]
-    return list(dict.fromkeys(path for path in paths if path and path.startswith("/")))
+def checkpoints_of(deployment: Deployment) -> dict[str, DataPath]:
+    """Paths that must exist on the host, and where the profile has them.
+
+    What is not absolute is a name of a repository.
+    """
+    found: dict[str, DataPath] = {}
+    drafts = ((m.draft_path, (*m.path, "draft", "path")) for m in deployment.mechanisms.values())
+    for path, place in ((deployment.profile.model.path, ("model", "path")), *drafts):
+        if path and path.startswith("/"):
+            found.setdefault(path, place)
+    return found
 
 
 def requirements_of(deployment: Deployment) -> list[str]:

@@ -17,36 +17,31 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
-from configurator.render.before import before_start, example_address, told_hosts
-from configurator.render.common import heading, probe_files, profile_file, templates
+from configurator.render.by_hand import example_address, told_hosts
+from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.containers import (
-    HOME,
-    IMEX_CHANNEL,
+    BASH,
     KEY_SHOWN,
-    RUN,
     Contained,
     check_file,
     check_of,
     checker_of,
     contained,
+    container_context,
     container_notes,
-    devices_of,
     entry_file,
     health_of,
     image_of,
     leads,
-    mounts_of,
     needs_gpus,
-    needs_imex,
-    start_period_of,
     state_of,
 )
 from configurator.render.files import RenderedFile
 from configurator.render.launches import Secret, address_text, address_variable, secrets_of
+from configurator.render.prerequisites import Place, before_start
 from configurator.render.quoting import comment, yaml_string
 from configurator.schema.profile import SecretRef
 
-_TOKEN = "`environment: [HF_TOKEN]` of the engine's service, in a compose.override.yaml"
 _HELD = ("memory", "port")
 """Checks that find what a running deployment itself holds."""
 
@@ -113,7 +108,7 @@ def _host_files(
         yield RenderedFile(".env.example", text)
     if context["key_names"]:
         text = _templates().get_template("keys.env.j2").render(**context)
-        yield RenderedFile("keys.env.example", text)
+        yield RenderedFile("keys.env.example", text, private=True)
     yield entry_file(deployment)
     yield check_file(deployment)
     yield profile_file(deployment)
@@ -139,7 +134,6 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
     checks = [check for check in first["checks"] if check != "port" or heads]
     if heads and "port" not in checks:
         checks.append("port")
-    imex = [IMEX_CHANNEL] if needs_imex(deployment) else []
     keys = dict.fromkeys(key for one in here for key in one.keys)
     if keys:
         checks.insert(1, "keys")
@@ -147,19 +141,10 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
     return {
         **shared_context(deployment),
         **first,
-        "heading": heading(deployment),
+        **container_context(deployment),
         "number": number,
         "project": project_of(deployment),
-        "home": HOME,
-        "run": RUN,
-        "image": image_of(deployment),
-        "gpus": needs_gpus(deployment),
         "gpus_needed": max((_gpus(deployment, one.launch.process) for one in engines), default=0),
-        "devices": [*devices_of(deployment), *imex],
-        "mounts": mounts_of(deployment),
-        "shared_memory_gib": deployment.profile.container.shared_memory_gib,
-        "unified_memory": deployment.hardware.unified_memory,
-        "start_period_s": start_period_of(deployment),
         "addresses": list(addresses.values()),
         "addresses_to_set": list(addresses.values()) if deployment.hosts > 1 else [],
         "key_names": _key_names(keys),
@@ -169,8 +154,6 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
         "held": [check for check in checks if check in _HELD],
         "ports": [process.port for process in heads],
         "heads": [(state_of(process), process.port) for process in heads],
-        "for_python": "in this image",
-        "engine_remedy": "set container.image to an image that has it",
         "preflight_env": engines[0].launch.declared,
         "services": list(_services(deployment, here)),
     }
@@ -193,7 +176,7 @@ def _services(deployment: Deployment, here: list[Contained]) -> Iterator[_Servic
             name=_service_name(process),
             role=process.role,
             image=image_of(deployment),
-            script=one.command[1],
+            script=one.command[len(BASH)],
             lines=list(lines(process, lambda word: _word(deployment, word), ", ")),
             env=list(_variables(deployment, one)),
             keys=one.keys,
@@ -207,12 +190,12 @@ def _services(deployment: Deployment, here: list[Contained]) -> Iterator[_Servic
 def _check_service(deployment: Deployment, one: Contained) -> _Service:
     name = _service_name(one.launch.process)
     check = check_of(deployment, one.launch, _key_place)
-    words = check.command[2:]
+    words = check.command[len(BASH) + 1 :]
     return _Service(
         name=f"{name}-check",
         role="check",
         image=checker_of(deployment),
-        script=check.command[1],
+        script=check.command[len(BASH)],
         lines=[
             Line(f"{_literal(option)}, {_literal(value)}", "")
             for option, value in zip(words[::2], words[1::2], strict=True)
@@ -289,10 +272,9 @@ def _start_file(deployment: Deployment, hosts: list[tuple[int, list[Contained]]]
     cached = deployment.profile.container.cache is not None
     text = _templates().get_template("compose_start.md.j2").render(
         **shared,
-        heading=heading(deployment),
         folders=folders,
         router_host=routers[0] if routers else None,
-        before=before_start(deployment, image_of(deployment), cached, _TOKEN),
+        before=before_start(deployment, Place(image_of(deployment), cached)),
         key_names=_key_names(keys),
         key_files=[(key.name, key.reference.file) for key in keys if key.reference.file],
         notes=list(_notes(deployment)),

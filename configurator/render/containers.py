@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from posixpath import normpath
+from typing import Any
 
 from configurator import __version__
 from configurator.deployment import Deployment, HostPlaceholder, Process
@@ -24,11 +26,16 @@ from configurator.render.launches import (
     Secret,
     address_text,
     launches,
+    secret_of,
+    secret_places,
     secrets_of,
 )
 from configurator.render.quoting import comment
 from configurator.schema.profile import SecretRef
 
+BASH = ("bash", "-p")
+"""How scripts start in a container: what BASH_ENV of its image names is not read before them, and
+no function or option of its environment counts. The engine gets BASH_ENV and functions."""
 HOME = "/configurator"
 """What the rendering brings along, in the container."""
 RUN = "/var/configurator"
@@ -43,10 +50,18 @@ STATE_VARIABLE = "CONFIGURATOR_STATE"
 KEY = "CONFIGURATOR_KEY"
 SETTINGS = "/etc/configurator"
 """In the container, what an operator sets of a cluster's deployment while it runs, a file each."""
+CACHE = "/root/.cache"
+"""In the container, the cache of its user."""
+SHM = "/dev/shm"
 EVIDENCE = "CONFIGURATOR_EVIDENCE"
 CHECK_S = 300
 """Longest self-check that orchestrators wait for after a start."""
 IMEX_CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
+IN_IMAGE = {
+    "for_python": "for python3 in the image",
+    "engine_remedy": "set container.image to an image that has it",
+}
+"""What preflight says of an engine that is not there."""
 KEY_SHOWN = "<key>"
 """Stands where the entry script puts a key."""
 
@@ -70,7 +85,8 @@ class Contained:
     env: dict[str, str]
     """The declared variables and those of the entry script."""
     keys: tuple[Secret, ...]
-    """The keys that the container must have in the variable `key_variable`."""
+    """The keys that the container must have in their variables; the entry script takes them
+    away."""
 
 
 def contained(
@@ -83,16 +99,13 @@ def contained(
     Args:
         deployment: what is launched.
         address: the name of another host where these containers run.
-        key_place: `env:NAME` or `file:PATH` of a key in the container; default: `key_variable`.
+        key_place: `env:NAME` or `file:PATH` of a key in the container; default: its variable.
     """
     found_at = key_place or _in_its_variable
-    secrets = {(s.reference.file, s.reference.env): s for s in secrets_of(deployment)}
     for launch in launches(deployment, FOLDERS):
         words: list[str] = []
-        keys: dict[int, Secret] = {}
-        for place, word in enumerate(launch.argv):
+        for word in launch.argv:
             if isinstance(word, SecretRef):
-                keys[place] = secrets[word.file, word.env]
                 words.append(KEY_SHOWN)
             elif isinstance(word, HostPlaceholder):
                 words.append(address_text(word, address(word)))
@@ -102,15 +115,18 @@ def contained(
         env[LOG] = f"{RUN}/log/{launch.name}.log"
         if leads(launch.process):
             env[STATE_VARIABLE] = state_of(launch.process)
+        keys = [
+            (place, secret_of(deployment, reference))
+            for place, reference in secret_places(deployment, launch.process)
+        ]
         if keys:
-            places = (f"{place}={found_at(key)}" for place, key in keys.items())
-            env[KEYS] = " ".join(places)
-        command = ("bash", f"{HOME}/entry.sh", *words)
-        yield Contained(launch, command, env, tuple(dict.fromkeys(keys.values())))
+            env[KEYS] = " ".join(f"{place}={found_at(key)}" for place, key in keys)
+        command = (*BASH, f"{HOME}/entry.sh", *words)
+        yield Contained(launch, command, env, tuple(dict.fromkeys(key for _, key in keys)))
 
 
 def _in_its_variable(secret: Secret) -> str:
-    return f"env:{key_variable(secret)}"
+    return f"env:{secret.variable}"
 
 
 def leads(process: Process) -> bool:
@@ -152,7 +168,7 @@ class Check:
     command: tuple[str, ...]
     env: dict[str, str]
     key: Secret | None
-    """The key that the container must have in the variable `key_variable`."""
+    """The key that the container must have in its variable."""
 
 
 def check_of(
@@ -175,7 +191,7 @@ def check_of(
     keys = [secret for secret in secrets_of(deployment) if secret.reference == reference]
     if keys:
         env[KEY] = (key_place or _in_its_variable)(keys[0])
-    return Check(("bash", f"{HOME}/check.sh", *words), env, keys[0] if keys else None)
+    return Check((*BASH, f"{HOME}/check.sh", *words), env, keys[0] if keys else None)
 
 
 def check_file(deployment: Deployment) -> RenderedFile:
@@ -184,11 +200,6 @@ def check_file(deployment: Deployment) -> RenderedFile:
         heading=heading(deployment), report_required=deployment.profile.evidence.require_report
     )  # fmt: skip
     return RenderedFile("check.sh", text, executable=True)
-
-
-def key_variable(secret: Secret) -> str:
-    """The variable that brings a key into a container; the entry script takes it away."""
-    return f"CONFIGURATOR_{secret.name.upper().replace('-', '_')}"
 
 
 def entry_file(deployment: Deployment) -> RenderedFile:
@@ -230,10 +241,35 @@ def checker_of(deployment: Deployment) -> str:
 
 
 def mounts_of(deployment: Deployment) -> list[Mount]:
-    """The checkpoints, read-only where they are on the host, and the cache."""
-    found = [Mount(path, path, True) for path in checkpoints_of(deployment)]
+    """The checkpoints, read-only where they are on the host, and the cache.
+
+    Raises:
+        ConfiguratorError: RND009, a checkpoint lies where no container can have it.
+    """
+    found = []
+    for path, place in checkpoints_of(deployment).items():
+        why = _why_no_mount(path)
+        if why:
+            raise ConfiguratorError.single(
+                "RND009", f"{path} cannot be mounted into a container: {why}",
+                "give the checkpoint another path, for instance /models/NAME",
+                deployment.locate(place),
+            )  # fmt: skip
+        found.append(Mount(path, path, True))
     cache = deployment.profile.container.cache
-    return [*found, Mount(cache, "/root/.cache", False)] if cache else found
+    return [*found, Mount(cache, CACHE, False)] if cache else found
+
+
+def _why_no_mount(path: str) -> str:
+    """Why a folder cannot be where it is on the host too; empty when it can."""
+    if ":" in path or ".." in path.split("/"):
+        return "Kubernetes mounts no path with a colon or '..'"
+    for own, below in ((HOME, True), (RUN, True), (SETTINGS, True), (CACHE, False), (SHM, False)):
+        if f"{own}/".startswith(f"{normpath(path)}/".replace("//", "/")):
+            return f"it would hide {own}, which the container has of its own"
+        if below and normpath(path).startswith(f"{own}/"):
+            return f"{own} is the container's own"
+    return ""
 
 
 def devices_of(deployment: Deployment) -> list[str]:
@@ -246,6 +282,23 @@ def needs_imex(deployment: Deployment) -> bool:
     """The GPUs of one replica share memory over hosts, for which a container needs a channel."""
     multi = deployment.hardware.multi_host
     return bool(multi and multi.imex and deployment.hosts_per_replica > 1)
+
+
+def container_context(deployment: Deployment) -> dict[str, Any]:
+    """What templates know of the containers of a deployment on its hosts."""
+    imex = [IMEX_CHANNEL] if needs_imex(deployment) else []
+    return {
+        "home": HOME,
+        "run": RUN,
+        "image": image_of(deployment),
+        "gpus": needs_gpus(deployment),
+        "devices": [*devices_of(deployment), *imex],
+        "mounts": mounts_of(deployment),
+        "shared_memory_gib": deployment.profile.container.shared_memory_gib,
+        "unified_memory": deployment.hardware.unified_memory,
+        "start_period_s": start_period_of(deployment),
+        **IN_IMAGE,
+    }
 
 
 def container_notes(deployment: Deployment) -> Iterator[str]:

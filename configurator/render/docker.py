@@ -9,7 +9,6 @@ from configurator.deployment import Deployment, HostPlaceholder, Word
 from configurator.render.bash import (
     ORIGINS,
     Line,
-    Secret,
     assigned,
     lines,
     process_context,
@@ -17,31 +16,25 @@ from configurator.render.bash import (
     shared_context,
     start_file,
 )
-from configurator.render.before import CONFIGURATOR, before_start
 from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.containers import (
-    HOME,
-    IMEX_CHANNEL,
     KEY_SHOWN,
     KEYS,
     LOG,
-    RUN,
     STATE_VARIABLE,
     Contained,
     contained,
+    container_context,
     container_notes,
-    devices_of,
     entry_file,
     health_of,
     image_of,
-    key_variable,
     mounts_of,
     needs_gpus,
-    needs_imex,
-    start_period_of,
 )
 from configurator.render.files import RenderedFile
 from configurator.render.launches import address_text, address_variable
+from configurator.render.prerequisites import CONFIGURATOR, Place, before_start
 from configurator.render.quoting import comment, quote
 from configurator.schema.profile import SecretRef
 
@@ -52,7 +45,7 @@ _OF_THE_ENTRY = (LOG, KEYS, STATE_VARIABLE)
 def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     """A script for every process, what its container is given, and what to run."""
     environment = templates()
-    shared = {**shared_context(deployment), **_container_context(deployment)}
+    shared = shared_context(deployment)
     files = []
     for one in contained(deployment, lambda word: f"${address_variable(word)}"):
         process = one.launch.process
@@ -60,27 +53,11 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         text = template.render(**{**shared, **_context(deployment, one)})
         files.append(RenderedFile(script_name(process), text, executable=True))
     files += [profile_file(deployment), entry_file(deployment)]
-    token = "export it, and `export CONFIGURATOR_PASS=HF_TOKEN`"
     cached = deployment.profile.container.cache is not None
-    before = [*before_start(deployment, image_of(deployment), cached, token), CONFIGURATOR]
+    place = Place(image_of(deployment), cached)
+    before = [*before_start(deployment, place), CONFIGURATOR]
     files.append(start_file(deployment, shared, "docker", before, list(_notes(deployment))))
     return (*files, *probe_files(deployment))
-
-
-def _container_context(deployment: Deployment) -> dict[str, Any]:
-    """What the containers of a deployment have in common."""
-    imex = [IMEX_CHANNEL] if needs_imex(deployment) else []
-    return {
-        "home": HOME,
-        "run": RUN,
-        "image": quote(image_of(deployment)),
-        "gpus": needs_gpus(deployment),
-        "devices": [*devices_of(deployment), *imex],
-        "mounts": mounts_of(deployment),
-        "shared_memory_gib": deployment.profile.container.shared_memory_gib,
-        "unified_memory": deployment.hardware.unified_memory,
-        "start_period_s": start_period_of(deployment),
-    }
 
 
 def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
@@ -92,11 +69,10 @@ def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
     caches = [mount.source for mount in mounts_of(deployment) if not mount.read_only]
     return {
         **context,
+        **container_context(deployment),
         "container": f"{deployment.name}-{one.launch.name}",
         "lines": list(lines(process, _text)),
-        "secrets": [
-            Secret(key_variable(key), key.reference.file, key.reference.env) for key in one.keys
-        ],
+        "secrets": one.keys,
         "env": list(_variables(deployment, one)),
         # The host keeps the log, so that it belongs to whoever runs the script.
         "own_env": [
@@ -115,10 +91,8 @@ def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:
         "caches": caches,
         "own_checks": "docker_checks.sh.j2",
         "leader": "$(leader)",
-        "key_prefix": "".join(f"{key_variable(k)}=${key_variable(k)} " for k in one.keys),
-        "for_python": "in $IMAGE",
-        "engine_remedy": "set container.image to an image that has it",
-        "health": f'bash -c "{health}"' if health else "",
+        "key_prefix": "".join(f"{key.variable}=${key.variable} " for key in one.keys),
+        "health": f'bash -p -c "{health}"' if health else "",
     }
 
 

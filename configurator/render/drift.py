@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from configurator.render.files import (
@@ -17,16 +17,19 @@ from configurator.render.files import (
     of_another_version,
 )
 
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """One file that is not as rendered."""
 
     path: str
-    """Relative to the folder."""
+    """Relative to the folder, which is `.` itself."""
     how: Literal[
         "missing", "not a file", "unreadable", "changed", "not executable", "writable by everyone",
-        "left over", "foreign in the probe's folder, where the engine looks for modules",
+        "open to others, and for keys", "left over",
+        "foreign in the probe's folder, where the engine looks for modules",
     ]  # fmt: skip
     line: int | None = None
     """The first line that differs, of the file on disk."""
@@ -44,6 +47,8 @@ def drift(files: Iterable[RenderedFile], folder: Path) -> tuple[Drift, ...]:
     """
     wanted = {file.path: file for file in files}
     found = [one for file in wanted.values() for one in _of_file(file, folder)]
+    found += _of_folders(wanted, folder)
+    found += [one for file in wanted.values() if file.private for one in _of_copy(file, folder)]
     foreign = [
         Drift(
             path.relative_to(folder).as_posix(),
@@ -79,6 +84,28 @@ def _of_file(file: RenderedFile, folder: Path) -> Iterator[Drift]:
     # That its group may write is usual where every user has a group of their own.
     if mode & stat.S_IWOTH:
         yield Drift(file.path, "writable by everyone")
+    if file.private and mode & _OTHERS:
+        yield Drift(file.path, "open to others, and for keys")
+
+
+def _of_folders(paths: Iterable[str], folder: Path) -> Iterator[Drift]:
+    """Who may write in a folder may put another file in the place of any."""
+    inner = {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+    for name in sorted(inner):
+        place = folder / name
+        if place.is_dir() and place.stat().st_mode & stat.S_IWOTH:
+            yield Drift(name, "writable by everyone")
+
+
+def _of_copy(file: RenderedFile, folder: Path) -> Iterator[Drift]:
+    """The copy of an example that an operator has filled in, if it is there."""
+    name = file.path.removesuffix(".example")
+    try:
+        mode = (folder / name).stat().st_mode
+    except OSError:
+        return
+    if name != file.path and mode & _OTHERS:
+        yield Drift(name, "open to others, and for keys")
 
 
 def _first_difference(held: bytes, wanted: bytes) -> int:

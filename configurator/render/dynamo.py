@@ -12,11 +12,10 @@ from configurator.render.cluster import (
     Cluster,
     compute_domain,
     config_map,
-    head,
     notes,
     shared_files,
 )
-from configurator.render.common import heading, profile_file
+from configurator.render.common import heading
 from configurator.render.containers import (
     HOME,
     KEYS,
@@ -27,7 +26,8 @@ from configurator.render.containers import (
     needs_imex,
 )
 from configurator.render.files import RenderedFile
-from configurator.render.manifests import documents, literal
+from configurator.render.launches import secret_of
+from configurator.render.manifests import literal
 from configurator.render.pods import (
     SETTINGS_MOUNT,
     containers_of,
@@ -37,7 +37,7 @@ from configurator.render.pods import (
     preflight,
     volumes,
 )
-from configurator.render.starting import start_file
+from configurator.render.starting import manifest_files
 
 WORKER = ("python3", "-m", "dynamo.sglang")
 FRONTEND = ("python3", "-m", "dynamo.frontend")
@@ -59,16 +59,11 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     """One file of manifests, how to start it, and the profile it comes from."""
     files = (*shared_files(deployment, [PACKAGE]), _enter_file(deployment))
     cluster = Cluster(deployment, files)
-    told = [*differences(deployment)]
-    known = [*_notes(deployment)]
-    text = documents(
-        head(cluster, "Dynamo's frontend and workers", (*told, *known)), _objects(cluster)
-    )
-    start = start_file(
-        deployment, "dynamo", stem=cluster.stem, notes=known, differences=told,
-        imex=needs_imex(deployment),
+    return manifest_files(
+        cluster, "dynamo", "Dynamo's frontend and workers", _objects(cluster),
+        differences=differences(deployment), notes=_notes(deployment),
+        secrets=_launch(cluster).keys,
     )  # fmt: skip
-    return (RenderedFile("dynamo.yaml", text), profile_file(deployment), start)
 
 
 def differences(deployment: Deployment) -> Iterator[str]:
@@ -131,7 +126,7 @@ def _notes(deployment: Deployment) -> Iterator[str]:
             "The pods of one worker must land in one NVLink domain: give the component a "
             "topologyConstraint where Grove knows the cluster's topology."
         )
-    yield from notes(deployment, served=False)
+    yield from notes(deployment, _image(deployment), served=False)
 
 
 def _enter_file(deployment: Deployment) -> RenderedFile:
@@ -139,7 +134,7 @@ def _enter_file(deployment: Deployment) -> RenderedFile:
     text = (
         f"# {heading(deployment)}: becomes the entry script, with all words.\n"
         "import os\nimport sys\n\n"
-        f'os.execvp("bash", ["bash", "{HOME}/entry.sh", *sys.argv[1:]])\n'
+        f'os.execvp("bash", ["bash", "-p", "{HOME}/entry.sh", *sys.argv[1:]])\n'
     )
     return RenderedFile("enter.py", text)
 
@@ -243,7 +238,12 @@ def _launch(cluster: Cluster) -> Contained:
     first = containers_of(cluster, lambda _: "")[0]
     env = {k: v for k, v in first.env.items() if k not in (KEYS, STATE_VARIABLE)}
     words = [str(word) for word in worker_words(cluster.deployment)]
-    return Contained(first.launch, ("python3", f"{HOME}/enter.py", *words), env, ())
+    places = cluster.deployment.profile.extra.secrets.items()
+    named = [(name, secret_of(cluster.deployment, reference)) for name, reference in places]
+    if named:
+        env[KEYS] = " ".join(f"{name}=env:{secret.variable}" for name, secret in named)
+    command = ("python3", f"{HOME}/enter.py", *words)
+    return Contained(first.launch, command, env, tuple(dict.fromkeys(key for _, key in named)))
 
 
 def worker_words(deployment: Deployment) -> tuple[Word, ...]:

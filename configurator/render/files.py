@@ -33,8 +33,17 @@ class RenderedFile:
     """Relative to the output folder."""
     text: str
     executable: bool = False
+    private: bool = False
+    """For its owner alone, as copies of it must be that are filled in with keys."""
     mark: str = MARK
     """What a file in its place holds near its head if it was made by us, of any version."""
+
+    @property
+    def mode(self) -> int:
+        """Its permissions."""
+        if self.private:
+            return 0o600
+        return 0o755 if self.executable else 0o644
 
 
 Target = Callable[[Deployment], tuple[RenderedFile, ...]]
@@ -53,6 +62,9 @@ def fingerprint(deployment: Deployment) -> str:
     }
     if deployment.plugins:
         launched["plugins"] = [dataclasses.astuple(plugin) for plugin in deployment.plugins]
+    secrets = deployment.profile.extra.secrets
+    if secrets:
+        launched["secrets"] = {name: reference.model_dump() for name, reference in secrets.items()}
     text = json.dumps(launched, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -128,7 +140,7 @@ def _replace(path: Path, file: RenderedFile) -> None:
     try:
         with open(handle, "w", encoding="utf-8", newline="\n") as fresh:
             fresh.write(file.text)
-            os.fchmod(handle, 0o755 if file.executable else 0o644)
+            os.fchmod(handle, file.mode)
         os.replace(partial, path)
     except BaseException:
         os.unlink(partial)

@@ -10,19 +10,16 @@ from configurator.render.cluster import (
     compute_domain,
     config_map,
     entrance,
-    head,
-    key_commands,
     listens_outside,
     notes,
     service,
     serving_files,
 )
-from configurator.render.common import profile_file
-from configurator.render.containers import Contained, needs_imex
+from configurator.render.containers import Contained, image_of, needs_imex
 from configurator.render.files import RenderedFile
-from configurator.render.manifests import documents
+from configurator.render.launches import secrets_of
 from configurator.render.pods import PORT, containers_of, engine_pod, heads_of, router
-from configurator.render.starting import start_file
+from configurator.render.starting import manifest_files
 
 DIFFERENCES = (
     "Every rank has a StatefulSet of one pod, so that its words stand here in full. Where a "
@@ -33,17 +30,12 @@ DIFFERENCES = (
 def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     """One file of manifests, how to start it, and the profile that it checks."""
     cluster = Cluster(deployment, serving_files(deployment))
-    text = documents(
-        head(cluster, "every rank as a StatefulSet", (*DIFFERENCES, *notes(deployment))),
-        _objects(cluster),
-    )
-    start = start_file(
-        deployment, "k8s", stem=cluster.stem, keys=key_commands(cluster), notes=notes(deployment),
-        first=f"{name_of(cluster.stem, 0, 0)}-0", port=entrance(deployment).port,
-        outside=listens_outside(deployment, entrance(deployment)), imex=needs_imex(deployment),
-        several=deployment.hosts_per_replica > 1, router=bool(deployment.profile.router),
+    return manifest_files(
+        cluster, "k8s", "every rank as a StatefulSet", _objects(cluster),
+        differences=DIFFERENCES, notes=notes(deployment, image_of(deployment)),
+        secrets=secrets_of(deployment),
+        first=f"{name_of(cluster.stem, 0, 0)}-0",
     )  # fmt: skip
-    return (RenderedFile("k8s.yaml", text), profile_file(deployment), start)
 
 
 def name_of(stem: str, replica: int, rank: int) -> str:

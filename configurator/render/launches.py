@@ -34,6 +34,17 @@ class Secret:
     """`secret-1`: the same in every process of the deployment that is given this secret."""
     reference: SecretRef
 
+    @property
+    def variable(self) -> str:
+        """The variable of a script, or of a container that is given it, which holds its value."""
+        return f"CONFIGURATOR_{self.name.upper().replace('-', '_')}"
+
+    @property
+    def source(self) -> str:
+        """Where the profile has it, as scripts are told: `env:NAME` or `file:PATH`."""
+        named = self.reference.env
+        return f"env:{named}" if named else f"file:{self.reference.file}"
+
 
 @dataclass(frozen=True, slots=True)
 class EngineLaunch:
@@ -76,14 +87,31 @@ def _launch(deployment: Deployment, process: Process, folders: Folders) -> Engin
     return EngineLaunch(process, process.argv, tuple(env.items()), tuple(declared.items()))
 
 
-def secrets_of(deployment: Deployment) -> tuple[Secret, ...]:
-    """Every secret of the deployment once, in the order of the words."""
-    found: dict[tuple[str | None, str | None], SecretRef] = {}
-    for process in deployment.processes:
-        for word in process.argv:
-            if isinstance(word, SecretRef):
-                found.setdefault((word.file, word.env), word)
-    return tuple(Secret(f"secret-{n}", ref) for n, ref in enumerate(found.values(), 1))
+def secrets_of(deployment: Deployment, process: Process | None = None) -> tuple[Secret, ...]:
+    """Every secret of the deployment once, words before variables; or those of one process."""
+    words = (w for one in deployment.processes for w in one.argv if isinstance(w, SecretRef))
+    found = dict.fromkeys((*words, *deployment.profile.extra.secrets.values()))
+    secrets = (Secret(f"secret-{number}", one) for number, one in enumerate(found, 1))
+    if process is None:
+        return tuple(secrets)
+    own = [reference for _, reference in secret_places(deployment, process)]
+    return tuple(one for one in secrets if one.reference in own)
+
+
+def secret_places(deployment: Deployment, process: Process) -> list[tuple[str, SecretRef]]:
+    """Where a process has its secrets: the number of a word, or the name of a variable."""
+    words = [(str(n), word) for n, word in enumerate(process.argv) if isinstance(word, SecretRef)]
+    return [*words, *named_secrets(deployment, process).items()]
+
+
+def named_secrets(deployment: Deployment, process: Process) -> dict[str, SecretRef]:
+    """Variables of a process with secrets; the router has none."""
+    return dict(deployment.profile.extra.secrets) if process.role == "engine" else {}
+
+
+def secret_of(deployment: Deployment, reference: SecretRef) -> Secret:
+    """The secret that a word of the deployment refers to."""
+    return next(one for one in secrets_of(deployment) if one.reference == reference)
 
 
 def address_variable(word: HostPlaceholder) -> str:
@@ -109,11 +137,13 @@ def addresses_of(process: Process) -> Iterator[HostPlaceholder]:
 
 def listing(deployment: Deployment, folders: Folders) -> str:
     """The launches for programs, as `render --print json`; documented in docs/json.md."""
-    return json.dumps([_listed(one) for one in launches(deployment, folders)], indent=2) + "\n"
+    found = [_listed(deployment, one) for one in launches(deployment, folders)]
+    return json.dumps(found, indent=2) + "\n"
 
 
-def _listed(launch: EngineLaunch) -> dict[str, Any]:
+def _listed(deployment: Deployment, launch: EngineLaunch) -> dict[str, Any]:
     process = launch.process
+    secrets = named_secrets(deployment, process)
     return {
         "role": process.role,
         "host": process.host,
@@ -123,6 +153,7 @@ def _listed(launch: EngineLaunch) -> dict[str, Any]:
         "port": process.port,
         "argv": [_word(word) for word in launch.argv],
         "env": dict(launch.env),
+        "secrets": {name: _word(reference)["secret"] for name, reference in secrets.items()},
     }
 
 

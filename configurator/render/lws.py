@@ -10,21 +10,17 @@ from configurator.render.cluster import (
     Cluster,
     compute_domain,
     config_map,
-    entrance,
-    head,
-    key_commands,
-    listens_outside,
     notes,
     service,
     serving_files,
 )
-from configurator.render.common import profile_file
-from configurator.render.containers import Contained, needs_imex
+from configurator.render.containers import Contained, image_of, needs_imex
 from configurator.render.files import RenderedFile
 from configurator.render.k8s import front
-from configurator.render.manifests import documents, literal
+from configurator.render.launches import secrets_of
+from configurator.render.manifests import literal
 from configurator.render.pods import PORT, containers_of, engine_pod, router
-from configurator.render.starting import start_file
+from configurator.render.starting import manifest_files
 
 GROUP = "leaderworkerset.sigs.k8s.io"
 DIFFERENCES = (
@@ -41,17 +37,12 @@ _LEADER, _RANK = "\0leader\0", "\0rank\0"
 def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     """One file of manifests, how to start it, and the profile that it checks."""
     cluster = Cluster(deployment, serving_files(deployment), _text)
-    text = documents(
-        head(cluster, "every replica as a group", (*DIFFERENCES, *notes(deployment))),
-        _objects(cluster),
-    )
-    start = start_file(
-        deployment, "lws", stem=cluster.stem, keys=key_commands(cluster), notes=notes(deployment),
-        first=f"{cluster.stem}-0", port=entrance(deployment).port,
-        outside=listens_outside(deployment, entrance(deployment)), imex=needs_imex(deployment),
-        router=bool(deployment.profile.router),
+    return manifest_files(
+        cluster, "lws", "every replica as a group", _objects(cluster),
+        differences=DIFFERENCES, notes=notes(deployment, image_of(deployment)),
+        secrets=secrets_of(deployment),
+        first=f"{cluster.stem}-0",
     )  # fmt: skip
-    return (RenderedFile("lws.yaml", text), profile_file(deployment), start)
 
 
 def _text(word: str) -> str:

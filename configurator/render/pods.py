@@ -10,6 +10,7 @@ from configurator.deployment import Deployment, Process
 from configurator.render.cluster import CLIQUE, Cluster, gpus_of, key_of_file
 from configurator.render.common import local_address
 from configurator.render.containers import (
+    BASH,
     HOME,
     KEYS,
     LOG,
@@ -23,7 +24,6 @@ from configurator.render.containers import (
     devices_of,
     health_of,
     image_of,
-    key_variable,
     leads,
     mounts_of,
     needs_imex,
@@ -135,7 +135,7 @@ def environment(
     ]
     for key in keys:
         source = {"secretKeyRef": {"name": cluster.keys_name, "key": key.name}}
-        found.append({"name": key_variable(key), "valueFrom": source})
+        found.append({"name": key.variable, "valueFrom": source})
     return found
 
 
@@ -147,7 +147,7 @@ def preflight(cluster: Cluster, one: Contained, *, again: bool = False) -> dict[
     return {
         "name": "preflight",
         "image": image_of(cluster.deployment),
-        "command": ["bash", f"{HOME}/preflight.sh"],
+        "command": [*BASH, f"{HOME}/preflight.sh"],
         "env": environment(cluster, env, ()),
         **_resources(cluster),
         # What it says last is in `kubectl describe pod`.
@@ -166,13 +166,13 @@ def probes(cluster: Cluster, process: Process) -> dict[str, Any]:
     timeout_s = cluster.deployment.profile.startup.timeout_s
     return {
         "startupProbe": {
-            "exec": {"command": ["bash", "-c", cluster.text(answers(cluster, process))]},
+            "exec": {"command": [*BASH, "-c", cluster.text(answers(cluster, process))]},
             "periodSeconds": PERIOD_S,
             "timeoutSeconds": PERIOD_S,
             "failureThreshold": math.ceil(timeout_s / PERIOD_S),
         },
         "readinessProbe": {
-            "exec": {"command": ["bash", "-c", cluster.text(proven)]},
+            "exec": {"command": [*BASH, "-c", cluster.text(proven)]},
             "periodSeconds": PERIOD_S,
             "timeoutSeconds": PERIOD_S,
             "failureThreshold": 2,
@@ -251,12 +251,12 @@ def router(cluster: Cluster, one: Contained, waits_for: list[str]) -> dict[str, 
     process = one.launch.process
     image = image_of(cluster.deployment)
     labels = cluster.labels(role="router")
-    command = ["bash", "-c", cluster.text(answers(cluster, process))]
+    command = [*BASH, "-c", cluster.text(answers(cluster, process))]
     check = {"exec": {"command": command}, "timeoutSeconds": PERIOD_S}
     wait = {
         "name": "wait",
         "image": image,
-        "command": ["bash", f"{HOME}/wait.sh", *waits_for],
+        "command": [*BASH, f"{HOME}/wait.sh", *waits_for],
         "volumeMounts": _base_mounts(),
     }
     main = {

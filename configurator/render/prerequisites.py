@@ -1,70 +1,170 @@
-"""What must be in place before a launch and no rendering brings: plugins, weights, images."""
+"""What must be there before a start and no rendering brings: engine, plugins, weights, images.
+
+In sentences of Markdown for START.md, the same for every target; a target says where its engine
+runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from configurator.deployment import Deployment
-from configurator.render.containers import checker_of, image_of
+from configurator.deployment import Deployment, Mechanism
+from configurator.inengine.bundle import GROUP
+from configurator.render.containers import checker_of
 from configurator.render.quoting import comment, quote
 
+CONFIGURATOR = (
+    "`configurator`, which proves: once, `python3 -m venv ~/configurator && "
+    "~/configurator/bin/pip install CHECKOUT` (the folder, or a wheel, of the version in the "
+    "heading; it is in no package index), and then `export "
+    "CONFIGURATOR=~/configurator/bin/configurator`."
+)
+"""For targets whose scripts run it on the host."""
 
-def repositories_of(deployment: Deployment) -> list[str]:
-    """Checkpoints by the name of a repository, which the engine downloads when it starts."""
-    drafts = (m.draft_path for m in deployment.mechanisms.values())
-    paths = [deployment.arg("model-path"), *drafts]
-    named = [path for path in paths if isinstance(path, str) and not path.startswith("/")]
-    return list(dict.fromkeys(named))
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the engine of a target runs."""
+
+    image: str | None = None
+    """The image that it runs in; None: it runs on the host."""
+    kept: bool = True
+    """Whether what it downloads is there at the next start."""
+    user: str = "a user who may write there"
+    """As whom weights are fetched."""
+    hosts: str = ""
+    """Where they must be, if the deployment does not say it."""
 
 
-def plugins_of(deployment: Deployment) -> list[tuple[str, str]]:
-    """Mechanisms that a plugin package brings, and what brings them."""
+def before_start(deployment: Deployment, place: Place) -> list[str]:
+    """What must be there: the engine, what its mechanisms need, the weights."""
     return [
-        (m.name, m.kernel.provider or "its plugin package")
-        for m in deployment.mechanisms.values()
-        if m.wish.provider == "plugin"
+        _engine(deployment, place.image),
+        *_installed(deployment, place.image),
+        *_weights(deployment, place),
     ]
 
 
-def about_plugins(deployment: Deployment, place: str) -> Iterator[str]:
-    """In sentences; `place` is where the engine's packages are."""
-    for name, package in plugins_of(deployment):
-        yield f"{name} comes with a plugin, {package}: install it in {place}. Nothing here does."
+def _engine(deployment: Deployment, image: str | None) -> str:
+    entry = deployment.engine
+    setting = _setting(deployment, image)
+    if entry.released and image:
+        own = f"it is the profile's `{setting}`" if setting else "`container.image` names another"
+        return f"The engine: the image `{comment(image)}` has SGLang {entry.version}; {own}."
+    if entry.released:
+        return (
+            f"The engine: the first `python3` on the PATH must have SGLang {entry.version} "
+            f"(`python3 -m pip install sglang=={entry.version}` in an environment of its own)."
+        )
+    base = entry.base.commit or entry.base.release
+    of = f", commit `{comment(base)}`" if base else ""
+    told = " ".join(f"{comment(text)}." for text in [*entry.sources[:1], *entry.notes[:1]])
+    built = f"The engine: {comment(entry.summary)}{of}. It is not released, so build it."
+    if image and setting:
+        place = f"The image `{comment(image)}` must have it."
+    elif image:
+        place = f"Name the image `{comment(image)}`, or set `container.image`."
+    else:
+        place = "The first `python3` on the PATH must have it."
+    return f"{built} {place} Where it was read: {told.replace('..', '.')}"
 
 
-def about_weights(deployment: Deployment, folder: str | None, who: str = "") -> Iterator[str]:
-    """In sentences.
+def _setting(deployment: Deployment, image: str | None) -> str:
+    """What of the profile names this image; nothing where the engine's entry does."""
+    container = deployment.profile.container
+    if container.dynamo is not None and image == container.dynamo.image:
+        return "container.dynamo"
+    return "container.image" if image == container.image else ""
 
-    Args:
-        deployment: what is launched.
-        folder: the folder of the host that the engine has as the cache of its user, if any.
-        who: whose own cache it is otherwise, as in "as root, ".
-    """
-    names = repositories_of(deployment)
+
+def _installed(deployment: Deployment, image: str | None) -> Iterator[str]:
+    where = f"the image `{comment(image)}`" if image else "the environment of that `python3`"
+    for mechanism in deployment.mechanisms.values():
+        kernel = mechanism.kernel
+        for name in kernel.needs.packages:
+            found = deployment.engine.packages.get(name, "")
+            version = f" {comment(found)}" if found not in ("", "unknown") else ""
+            yield f"The package `{name}`{version} in {where}, for {mechanism.name}."
+        for name in kernel.needs.plugins:
+            yield (
+                f"{_plugin(mechanism, name)}, in {where}, for {mechanism.name}: its entry point "
+                f"`{name}` in `{GROUP}` is what preflight looks for."
+            )
+        if mechanism.wish.provider == "plugin" and not kernel.needs.plugins:
+            yield f"{_plugin(mechanism, 'that brings it')}, in {where}, for {mechanism.name}."
+
+
+def _plugin(mechanism: Mechanism, otherwise: str) -> str:
+    kernel = mechanism.kernel
+    read = f" ({comment(kernel.sources[0])})" if kernel.sources else ""
+    return (
+        f"The plugin `{comment(kernel.provider or otherwise)}`{read}, which is not part of SGLang"
+    )
+
+
+def _weights(deployment: Deployment, place: Place) -> Iterator[str]:
+    hosts = place.hosts or ("every host with an engine" if deployment.hosts > 1 else "")
+    several = f", on {hosts}" if hosts else ""
+    names = _repositories(deployment)
+    for path, size in _checkpoints(deployment).items():
+        if path not in names:
+            yield f"Weights: a whole checkpoint in `{comment(path)}`{several}."
+        else:
+            much = f"{size:g} GB" if size else "of a size that is not known here"
+            yield f"Weights: `{comment(path)}` ({much}) is a name of the Hugging Face Hub."
     if not names:
         return
-    timeout_s = deployment.profile.startup.timeout_s
-    home = f"HF_HOME={quote(f'{folder}/huggingface')} " if folder else ""
+    timeout = deployment.profile.startup.timeout_s
+    if place.kept:
+        yield (
+            f"The first start downloads what is not there, within `startup.timeout_s` ({timeout} "
+            f"s). Fetch it before{several}, as {place.user} (`hf` comes with `pip install "
+            f"huggingface_hub`): {_commands(deployment, place, names)}; or set `model.path` (a "
+            "draft's: `draft.path`) to a folder."
+        )
+    else:
+        yield (
+            "Nothing is kept of a download, so every start repeats it, within `startup.timeout_s` "
+            f"({timeout} s): set `container.cache`, or `model.path` to a folder."
+        )
+    if "HF_TOKEN" not in deployment.profile.extra.secrets:
+        yield (
+            "A gated repository wants `HF_TOKEN`: set `extra.secrets: {HF_TOKEN: {env: NAME}}`, "
+            "or `{file: PATH}`, and render again; every engine gets it then."
+        )
+
+
+def _commands(deployment: Deployment, place: Place, names: list[str]) -> str:
+    """What fetches the repositories, the target's at the revision that is launched."""
+    folder = deployment.profile.container.cache if place.image else None
+    into = f"HF_HOME={comment(quote(f'{folder}/huggingface'))} " if folder else ""
     revision = deployment.arg("revision")
-    pinned = (
-        {names[0]: f" --revision {comment(quote(str(revision)))}"}
-        if revision and names[0] == deployment.arg("model-path")
-        else {}
-    )
-    commands = "; ".join(
-        f"`{home}hf download {comment(quote(name))}{pinned.get(name, '')}`" for name in names
-    )
-    yield (
-        f"Weights: without an absolute path they are downloaded at the first start, within "
-        f"startup.timeout_s ({timeout_s} s). Before it, on every host: {who}{commands} (with "
-        "HF_TOKEN, if the repository wants one). Or put them into a folder of every host and set "
-        "model.path to it, a draft's path to its own."
+    pinned = f" --revision {comment(quote(str(revision)))}" if revision else ""
+    return "; ".join(
+        f"`{into}hf download {comment(quote(name))}"
+        f"{pinned if name == deployment.arg('model-path') else ''}`"
+        for name in names
     )
 
 
-def about_images(deployment: Deployment, *, checked: bool) -> Iterator[str]:
-    """In sentences, for a cluster: nodes pull what a registry has."""
-    image = image_of(deployment)
+def _repositories(deployment: Deployment) -> list[str]:
+    """Checkpoints by the name of a repository, which the engine downloads when it starts."""
+    return [path for path in _checkpoints(deployment) if not path.startswith("/")]
+
+
+def _checkpoints(deployment: Deployment) -> dict[str, float | None]:
+    """Paths and names of checkpoints, and their size in GB."""
+    target = deployment.profile.model.path or deployment.model.repository
+    found: dict[str, float | None] = {target: deployment.model.weights_gb}
+    for mechanism in deployment.mechanisms.values():
+        if mechanism.separate_draft and mechanism.draft_path:
+            found[mechanism.draft_path] = mechanism.draft.weights_gb if mechanism.draft else None
+    return found
+
+
+def about_images(deployment: Deployment, image: str, *, checked: bool) -> Iterator[str]:
+    """For a cluster: nodes pull what a registry has."""
     if is_local(image):
         yield (
             f"Image of the engine: {image} names no registry, and nodes find it in none unless "

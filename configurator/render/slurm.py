@@ -14,10 +14,10 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
-from configurator.render.before import CONFIGURATOR, before_start
-from configurator.render.common import heading, probe_files, profile_file, templates
+from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.files import RenderedFile
 from configurator.render.launches import secrets_of
+from configurator.render.prerequisites import CONFIGURATOR, Place, before_start
 
 JOB = "job.sbatch"
 
@@ -42,10 +42,9 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
 def _job_context(deployment: Deployment) -> dict[str, Any]:
     on_gpus = deployment.hardware.product is not None
     engines = [process for process in deployment.processes if process.role == "engine"]
-    token = "export it before `sbatch`, which passes it on"
+    place = Place()
     return {
-        "before": [*before_start(deployment, None, True, token), CONFIGURATOR],
-        "heading": heading(deployment),
+        "before": [*before_start(deployment, place), CONFIGURATOR],
         "job": deployment.name,
         "gpus_per_node": _gpus_per_node(deployment) if on_gpus else 0,
         "steps": [(step_name(process), process) for process in engines],

@@ -7,6 +7,7 @@ the host; after it, the same script waits and proves, and `systemctl start` wait
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -21,7 +22,7 @@ from configurator.render.bash import (
     shared_context,
     told_addresses,
 )
-from configurator.render.common import heading, probe_files, profile_file, templates
+from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.containers import KEY_SHOWN, LOG, STATE_VARIABLE, entry_file, leads
 from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.launches import (
@@ -31,14 +32,15 @@ from configurator.render.launches import (
     address_text,
     address_variable,
     launches,
+    secret_of,
+    secret_places,
     secrets_of,
 )
-from configurator.render.prerequisites import about_plugins, about_weights, repositories_of
+from configurator.render.prerequisites import CONFIGURATOR, Place, before_start
 from configurator.render.quoting import comment
 from configurator.render.unitwords import LONGEST_LINE, command_word, setting_path, setting_word
 from configurator.schema.profile import SecretRef
 
-_ENVIRONMENT = "the environment of the engine's python3"
 CHECK_S = 600
 """Longest self-check, and what preflight takes besides, that a start waits for."""
 STARTS = 5
@@ -77,7 +79,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
         mine = [launch for launch in found if launch.process.host == host]
         into = f"host{host}/" if deployment.hosts > 1 else ""
         for file in _host_files(deployment, host, mine):
-            files.append(RenderedFile(into + file.path, file.text, file.executable, file.mark))
+            files.append(replace(file, path=into + file.path))
     return tuple(files)
 
 
@@ -118,11 +120,11 @@ def _within_limits(text: str) -> str:
 
 
 def _host_context(deployment: Deployment, host: int, mine: list[EngineLaunch]) -> dict[str, Any]:
-    keys = [key for key in secrets_of(deployment) if any(_has(launch, key) for launch in mine)]
+    keys = dict.fromkeys(key for one in mine for key in secrets_of(deployment, one.process))
     told = {a.variable: a.what for one in mine for a in told_addresses(one.process)}
     start_s = deployment.profile.startup.timeout_s + CHECK_S
+    place = Place(user="the unit's user")
     return {
-        "heading": heading(deployment),
         "deployment": deployment.name,
         "home": home_of(deployment),
         "state": state_of(deployment),
@@ -139,22 +141,13 @@ def _host_context(deployment: Deployment, host: int, mine: list[EngineLaunch]) -
         "told": list(told.items()) if deployment.hosts > 1 else [],
         "keys": [(key, credential_path(key), comment(_wish(key))) for key in keys],
         "folder_of": lambda path: str(PurePosixPath(path).parent),
-        "before": [
-            *about_plugins(deployment, _ENVIRONMENT),
-            *about_weights(deployment, None, "as the unit's user, "),
-        ],
-        "downloads": bool(repositories_of(deployment)),
-        "engine_version": deployment.engine.version,
+        "before": [*before_start(deployment, place), CONFIGURATOR],
         "start_s": start_s,
         "check_s": CHECK_S,
         "starts": STARTS,
         # No more fit in than one besides.
         "limit_s": start_s * (STARTS + 1),
     }
-
-
-def _has(launch: EngineLaunch, key: Secret) -> bool:
-    return key.reference in [word for word in launch.argv if isinstance(word, SecretRef)]
 
 
 def _wish(key: Secret) -> str:
@@ -175,11 +168,9 @@ def _unit_context(
     names = [name for name, _ in launch.declared]
     return {
         "process": process,
-        "unit_keys": [key for key in secrets_of(deployment) if _has(launch, key)],
         "credentials": [
             f"{key.name}:{setting_path(credential_path(key))}"
-            for key in secrets_of(deployment)
-            if _has(launch, key)
+            for key in secrets_of(deployment, process)
         ],
         "variables": list(_said_once(_variables(deployment, launch))),
         "words": list(_said_once(lines(process, lambda word: _text(deployment, word)))),
@@ -205,11 +196,9 @@ def _said_once(found: Iterable[Line]) -> Iterator[Line]:
 
 def _key_places(deployment: Deployment, launch: EngineLaunch) -> str:
     """What the entry script is told of the keys; the manager alone knows where they lie."""
-    named = {(k.reference.file, k.reference.env): k.name for k in secrets_of(deployment)}
     return " ".join(
-        f"{place}=file:${{CREDENTIALS_DIRECTORY}}/{named[word.file, word.env]}"
-        for place, word in enumerate(launch.argv)
-        if isinstance(word, SecretRef)
+        f"{place}=file:${{CREDENTIALS_DIRECTORY}}/{secret_of(deployment, reference).name}"
+        for place, reference in secret_places(deployment, launch.process)
     )
 
 
@@ -246,13 +235,11 @@ def _script_context(deployment: Deployment, launch: EngineLaunch) -> dict[str, A
     """The rank's script, which launches nothing here."""
     wanted = deployment.profile.serving.api_key
     context = process_context(deployment, launch.process)
-    named = {(k.reference.file, k.reference.env): k.name for k in secrets_of(deployment)}
     return {
         **context,
         "for_python": "for the python3 of this unit",
         "engine_remedy": "name the folder of the engine's in PATH of "
         f"{settings_of(deployment)}/host.env",
         "unit": unit_name(deployment, launch),
-        "credential_names": [(s, named[s.file, s.env]) for s in context["secrets"]],
-        "serving_key": named.get((wanted.file, wanted.env), "") if wanted else "",
+        "serving_key": secret_of(deployment, wanted).name if wanted else "",
     }

@@ -92,6 +92,15 @@ def write(text: str, target: Path | None) -> None:
     if target is None:
         click.echo(data.decode(), nl=False)
         return
+    write_bytes(data, target)
+
+
+def write_bytes(data: bytes, target: Path) -> None:
+    """Write a file.
+
+    Raises:
+        click.FileError: `target` cannot be written.
+    """
     try:
         target.write_bytes(data)
     except OSError as error:

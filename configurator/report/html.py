@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from configurator import __version__
 from configurator.engine.catalogue import Catalogue, load_catalogue
@@ -18,6 +17,7 @@ from configurator.evidence.model import Evidence, Replica, ServerState
 from configurator.report.html_acceptance import HEIGHT, LEFT, RIGHT, WIDTH, charts
 from configurator.report.html_environment import environments, not_looked_at, server_count
 from configurator.report.html_evidence import Fact, facts, held_back
+from configurator.report.html_template import environment
 from configurator.report.html_text import clean, counted, numbers, shown
 from configurator.report.html_timeline import timelines
 from configurator.report.html_values import tables
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from configurator.deployment import Deployment, Expectation
     from configurator.judge import Judgement
     from configurator.probes import Probe
+    from configurator.report.plan_html import PlanView
 
 _MOST_FACTS = 12
 SYMBOLS = {
@@ -58,6 +59,8 @@ class Asked:
     deployment: Deployment | None = None
     command: str = ""
     """The command that gives this page again."""
+    plan: PlanView | None = None
+    """What was planned of the deployment before it ran; None: it is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,54 +123,38 @@ def page(judgement: Judgement, evidence: Evidence, asked: Asked) -> str:
     catalogues = {replica.index: _catalogue(replica) for replica in replicas}
     used = [expectation.probe for expectation in asked.expectations]
     used += [verdict.mechanism for verdict in judgement.verdicts]
-    text: str = _template().render(
-        tone=lambda card: _TONES.get(card.verdict.answer, "none"),
-        headline=_headline(judgement),
-        about=_about(evidence, asked),
-        unverified=asked.deployment is not None and asked.deployment.profile.status == "unverified",
-        title=_title(asked, evidence),
-        exit_code=judgement.exit_code,
-        states=_states(judgement),
-        mechanisms=mechanisms,
-        invariants=invariants,
-        to_do=[
-            card for card in cards if card.verdict.answer is Answer.REFUTED or card.verdict.fails
-        ],
-        tables=tables(replicas, judgement.verdicts, catalogues, asked.deployment),
-        charts=charts(replicas, asked.expectations),
-        frame={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT},
-        environments=environments(replicas, judgement.verdicts, catalogues),
-        timelines=timelines(replicas),
-        unlooked=not_looked_at(evidence, judgement.unseen, used, asked.probes),
-        command=asked.command,
-        version=__version__,
-        launch_commands=_commands(replicas),
+    text: str = (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            tone=lambda card: _TONES.get(card.verdict.answer, "none"),
+            headline=_headline(judgement),
+            about=_about(evidence, asked),
+            unverified=asked.deployment is not None
+            and asked.deployment.profile.status == "unverified",
+            title=_title(asked, evidence),
+            exit_code=judgement.exit_code,
+            states=_states(judgement),
+            mechanisms=mechanisms,
+            invariants=invariants,
+            to_do=[
+                card
+                for card in cards
+                if card.verdict.answer is Answer.REFUTED or card.verdict.fails
+            ],
+            tables=tables(replicas, judgement.verdicts, catalogues, asked.deployment),
+            charts=charts(replicas, asked.expectations),
+            frame={"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": WIDTH - RIGHT},
+            environments=environments(replicas, judgement.verdicts, catalogues),
+            timelines=timelines(replicas),
+            unlooked=not_looked_at(evidence, judgement.unseen, used, asked.probes),
+            command=asked.command,
+            version=__version__,
+            launch_commands=_commands(replicas),
+            plan=asked.plan,
+        )
     )
     return text
-
-
-def _template() -> Any:
-    """The template; imported here, since only this form of output needs it."""
-    import jinja2
-    from markupsafe import Markup
-
-    def finalize(value: object) -> object:
-        # The last gate: no text reaches the page without being redacted and made printable.
-        return (
-            clean(value, 4096)
-            if isinstance(value, str) and not isinstance(value, Markup)
-            else value
-        )
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=finalize,
-    )
-    return environment.get_template("page.html.j2")
 
 
 def _catalogue(replica: Replica) -> Catalogue | None:

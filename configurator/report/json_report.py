@@ -66,32 +66,40 @@ def judgement(result: Judgement, name: str | None, status: str | None) -> str:
     """The result of `check`."""
     states = list(result.states.values())
     worst = next((state for state in states if state.state != "ready"), states[0])
-    return _dump(
-        _without_secrets({
-            "deployment": name,
-            "status": status,
-            "server": {
-                "state": worst.state,
-                "phase": worst.phase,
-                "reason": worst.reason,
-                "remedy": worst.remedy,
-                "replicas": [
-                    {
-                        "replica": index,
-                        "state": state.state,
-                        "phase": state.phase,
-                        "reason": state.reason,
-                        "remedy": state.remedy,
-                        "locator": state.locator,
-                    }
-                    for index, state in result.states.items()
-                ],
-                "unseen": list(result.unseen),
-            },
-            "verdicts": [_verdict(verdict) for verdict in result.verdicts],
-            "exit_code": result.exit_code,
-        })
-    )  # fmt: skip
+    return document({
+        "deployment": name,
+        "status": status,
+        "server": {
+            "state": worst.state,
+            "phase": worst.phase,
+            "reason": worst.reason,
+            "remedy": worst.remedy,
+            "replicas": [
+                {
+                    "replica": index,
+                    "state": state.state,
+                    "phase": state.phase,
+                    "reason": state.reason,
+                    "remedy": state.remedy,
+                    "locator": state.locator,
+                }
+                for index, state in result.states.items()
+            ],
+            "unseen": list(result.unseen),
+        },
+        "verdicts": [_verdict(verdict) for verdict in result.verdicts],
+        "exit_code": result.exit_code,
+    })  # fmt: skip
+
+
+def document(data: dict[str, Any], known: dict[str, Any] | None = None) -> str:
+    """Any document, redacted: what stands in it may be a launch of anybody.
+
+    Args:
+        data: what is redacted.
+        known: what is added as it is, for it is content and of no launch.
+    """
+    return _dump({**_without_secrets(data), **(known or {})})
 
 
 def _without_secrets(data: dict[str, Any]) -> dict[str, Any]:

@@ -183,7 +183,15 @@ def _outcome(judgement: Judgement) -> str:
     return click.style(f"not good: {what}" if what else "not good", fg="red", bold=True)
 
 
-def paragraph(text: str, lead: str, *, dim: bool = False) -> None:
+def heading(text: str) -> None:
+    """A line over a part of a report, wrapped as a paragraph is."""
+    click.echo()
+    paragraph(text, "", bold=True)
+
+
+def paragraph(
+    text: str, lead: str, *, dim: bool = False, bold: bool = False, fg: str | None = None
+) -> None:
     """Text wrapped to the terminal, its first line led in by `lead`, the others aligned.
 
     Control characters of the text become spaces: they would steer the terminal.
@@ -197,7 +205,7 @@ def paragraph(text: str, lead: str, *, dim: bool = False) -> None:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    click.secho("\n".join(wrapped), dim=dim or None)
+    click.secho("\n".join(wrapped), dim=dim or None, bold=bold or None, fg=fg)
 
 
 def _shown(position: Position) -> str:

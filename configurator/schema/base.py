@@ -24,7 +24,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Known = Literal["yes", "no", "unknown"]
 Scalar = str | int | float | bool
 
-_SECRETS = ("api_key", "admin_api_key")
+_SECRETS = ("api_key", "admin_api_key", "secrets")
 ModelT = TypeVar("ModelT", bound="StrictModel")
 
 

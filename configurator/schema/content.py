@@ -17,10 +17,17 @@ from configurator.schema.base import (
     Text,
 )
 from configurator.schema.selftests import SelfTest
+from configurator.schema.shapes import (
+    Attention,
+    Latent,
+    LinearState,
+    Moe,
+    Positive,
+    PositiveInt,
+    Quantization,
+)
 
 Arch = Annotated[str, Field(pattern=r"^(sm_[0-9]+|cpu)$")]
-Positive = Annotated[float, Field(gt=0)] | Annotated[int, Field(gt=0)]
-PositiveInt = Annotated[int, Field(gt=0)]
 Rung = Literal["requested", "resolved", "built", "captured", "executed", "effective"]
 
 
@@ -72,9 +79,13 @@ class Hardware(Entry):
     """Memory per GPU in GB (10^9 bytes); on unified memory what host and GPU share; null: not
     said."""
     usable_gib: Positive | None = None
-    """What is left of it in GiB after the system's own share."""
+    """What is left of it in GiB after the system's own share; what the engine can see where that
+    was read from a machine."""
     bandwidth_gb_s: Positive | None = None
     """Memory bandwidth per GPU in GB/s."""
+    tflops: dict[Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"], Positive] = {}
+    """Dense matrix throughput per GPU in 10^12 operations a second, by the dtype of the operands;
+    empty: not known, and plans then consider memory bandwidth alone."""
     unified_memory: bool = False
     """Host and GPU share one memory."""
     nvlink_domain_gpus: PositiveInt = 1
@@ -85,43 +96,8 @@ class Hardware(Entry):
     """What one instance over several hosts needs; null: not supported by this entry."""
     args: dict[ArgName, Scalar] = {}
     """Engine arguments that this machine needs whatever the model."""
-
-
-class Attention(StrictModel):
-    """One kind of attention layer."""
-
-    kind: Literal["full", "sliding", "mla", "linear", "mamba"]
-    """Kind of the layers."""
-    layers: PositiveInt
-    """How many layers are of this kind."""
-    window: PositiveInt | None = None
-    """Window of sliding layers in tokens."""
-
-
-class Moe(StrictModel):
-    """Mixture of experts."""
-
-    experts: PositiveInt
-    """Routed experts per layer."""
-    experts_per_token: PositiveInt
-    """Routed experts that one token activates."""
-    shared_experts: Annotated[int, Field(ge=0)] = 0
-    """Experts that every token activates."""
-    intermediate_size: PositiveInt | None = None
-    """Width of one expert."""
-
-
-class Quantization(StrictModel):
-    """What the checkpoint's tensors are stored as."""
-
-    experts: Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"] | None = None
-    """Routed experts."""
-    dense: Literal["bf16", "fp8", "mxfp4", "nvfp4", "int4"] = "bf16"
-    """Attention and dense layers."""
-    lm_head: Literal["bf16", "fp8", "fp32"] = "bf16"
-    """The LM head."""
-    block: PositiveInt | None = None
-    """Edge of a quantization block; partitions must be multiples of it."""
+    aisimulate: Text | None = None
+    """What aisimulate calls it; null: it has no data of this machine."""
 
 
 class DraftFacts(StrictModel):
@@ -171,8 +147,19 @@ class Model(Entry):
     """Key and value heads."""
     head_dim: PositiveInt | None = None
     """Width of a head."""
+    v_head_dim: PositiveInt | None = None
+    """Width of a value head where it is not that of a key head."""
     attention: list[Attention] = []
     """Layers by kind."""
+    latent: Latent | None = None
+    """Shape of layers of kind mla."""
+    linear: LinearState | None = None
+    """Shape of layers of kind linear or mamba."""
+    attention_gate: Literal["none", "heads", "full"] = "none"
+    """Gate on the output of softmax attention: none, one number a head, or as wide as the
+    queries."""
+    intermediate_size: PositiveInt | None = None
+    """Width of the dense MLP."""
     moe: Moe | None = None
     """Mixture of experts; null: dense."""
     quantization: Quantization = Quantization()
@@ -183,6 +170,8 @@ class Model(Entry):
     """Longest sequence without any override, in tokens; null: not said."""
     nextn_layers: Annotated[int, Field(ge=0)] = 0
     """Next-token-prediction layers inside the checkpoint."""
+    towers_b: Positive | None = None
+    """Parameters of vision and audio towers in billions; null: none, or not public."""
     tied_embeddings: bool = False
     """LM head and embedding are one tensor."""
     lm_head_from_target: bool = False
@@ -252,6 +241,9 @@ class Engine(Entry):
     """Abilities by the name that kernel entries ask for them."""
     lm_head_sharing: Sharing = Sharing()
     """How drafts get the LM head."""
+    sliding_pools: list[Text] | None = None
+    """Architectures whose sliding layers have a smaller pool of their own; those of all others
+    keep every token, as full layers do. Null: not known."""
     packages: dict[Text, Text] = {}
     """Packages that come with it, and their versions."""
 
@@ -321,6 +313,13 @@ class Needs(StrictModel):
     """At least one of these mechanisms must be on too."""
 
 
+class ServedAs(StrictModel):
+    """What a mechanism makes of a part of the model while it serves."""
+
+    lm_head: Literal["fp8"] | None = None
+    """What the LM head is stored as, whatever the checkpoint has."""
+
+
 class Coverage(StrictModel):
     """A row of a published support table."""
 
@@ -355,29 +354,26 @@ class EvidenceOf(StrictModel):
     """`draft`: only when the deployment has a draft model that has an LM head."""
 
 
-class Claim(StrictModel):
-    """A published figure with the conditions it was measured under."""
+class OfOption(StrictModel):
+    """A number taken from an option of the mechanism."""
 
-    id: Name
-    """Name to refer to it."""
-    figure: Text
-    """What was measured."""
-    value: float | int
-    """The figure."""
-    unit: Text
-    """Its unit."""
-    baseline: float | int | None = None
-    """The same figure without the mechanism."""
-    conditions: dict[Text, Scalar]
-    """Hardware, topology, workload: what the figure holds for."""
-    measured_by: Text
-    """Who measured."""
-    reproduced: bool
-    """Somebody else got the same."""
-    source: Text
-    """Where it is published."""
-    caveat: str = ""
-    """What the figure leaves out."""
+    option: Text
+    """The option."""
+    plus: int = 0
+    """Added to it."""
+
+
+class Drafting(StrictModel):
+    """The forward passes of one round of speculation."""
+
+    passes: PositiveInt | OfOption = 1
+    """Passes of the draft in one round."""
+    tokens: PositiveInt | OfOption = 1
+    """Tokens of a sequence in one draft pass."""
+    extends: bool = False
+    """The last draft pass runs over the verified tokens instead."""
+    verify: OfOption | None = None
+    """Tokens of a sequence in the verify pass; null: the draft entry's verify_width."""
 
 
 class Kernel(Entry):
@@ -405,17 +401,19 @@ class Kernel(Entry):
     """Engine arguments it sets."""
     env: dict[EnvName, Scalar | From] = {}
     """Environment it sets."""
+    changes: ServedAs = ServedAs()
+    """What it makes of parts of the model; what its arguments say is not repeated here."""
     algorithm: Text | None = None
     """Speculative algorithm, as the engine names it."""
     topk: Literal["chain", "tree"] | None = None
     """Whether a verify step takes a chain or a tree of candidates."""
+    drafting: Drafting | None = None
+    """Speculation only: the passes of one round; null: not known."""
     coverage: list[Coverage] = []
     """Published support table; empty: no table."""
     alternatives: list[Text] = []
     """What to do where it cannot be had."""
     evidence: list[EvidenceOf] = []
     """What is judged when it is asked for."""
-    claims: list[Claim] = []
-    """Published figures."""
     selftests: list[SelfTest] = []
     """Programs that try it on a machine, and what they promise."""

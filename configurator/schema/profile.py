@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from configurator.schema.base import (
     ApiVersion,
     ArgName,
-    EnvName,
     Name,
     Scalar,
     StrictModel,
     Text,
+)
+from configurator.schema.named import (
+    CheckpointPath,
+    EngineVariable,
+    Host,
+    HostPath,
+    Image,
+    KeyFile,
+    KeyVariable,
+    Spelling,
 )
 
 OnRefuted = Literal["fail", "drop", "warn"]
 OnUnproven = Literal["fail", "warn"]
 Count = Annotated[int, Field(ge=1, le=100_000)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Host = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:\[][A-Za-z0-9.:%_\[\]-]*$")]
-"""An address or a host name."""
 Overrides = dict[str, object]
-
-
-def _place(path: str) -> str:
-    if path.startswith("~"):
-        raise ValueError("write the whole path: ~ is not expanded")
-    if path.startswith("-") or not path.isprintable() or path != path.strip():
-        raise ValueError("give a path, or the name of a repository")
-    return path
-
-
-Spelling = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*([ =]\S*)?$")]
-CheckpointPath = Annotated[Text, AfterValidator(_place)]
 
 
 class EngineRef(StrictModel):
@@ -171,49 +165,17 @@ class Workload(StrictModel):
     """Typical output length."""
     sampling: Sampling = Sampling()
     """How tokens are sampled."""
+    text: Text | None = None
+    """What the requests are: the name of a data set or load, for instance `GSM8K`, as published
+    figures name theirs; without it a plan leaves open whether they hold."""
     prompts: list[Text] = []
     """Texts of this workload for the self-check; acceptance depends on the text."""
-
-
-_OF_SHELLS = re.compile(
-    r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PS4|POSIXLY_CORRECT|CDPATH|GLOBIGNORE|BASH_XTRACEFD"
-    r"|BASH_FUNC_.*|CREDENTIALS_DIRECTORY|CONFIGURATOR_(?!PROBE_).*",
-    re.IGNORECASE,
-)
-_OF_SCRIPTS = re.compile(
-    r"SECRET_\d+|HERE|LOG|LOG_DIR|URL|TIMEOUT_S|REPORTS|REPORTS_DIR|ENGINE_PID|ENGINE_ENV"
-    r"|KNOWN_CHECKS|STATE(_DIR)?|NAME|IMAGE|CONTAINER(_ID)?|RUN_DIR|LEFT|LET"
-    r"|MEMINFO|PAUSE|REST|SAID|SEEN|SETTING|WRONG|RESERVE_KIB|ROUTED|PYTHONPATH|SGLANG_PLUGINS|(OWN_)?MODE|CHILD|REPLICA\d+_HOST\d+_ADDR"
-    r"|JOB_.*|SLURM_.*|PATH|HOME|PWD|IFS|UID|EUID|PPID|SECONDS|RANDOM|BASH.*|[a-z].*"
-)
-
-
-def _engine_variable(name: str) -> str:
-    if _OF_SHELLS.fullmatch(name):
-        raise ValueError(
-            "give another variable: this one would steer the shell that starts the engine"
-        )
-    return name
-
-
-def _key_variable(name: str) -> str:
-    if _OF_SHELLS.fullmatch(name) or _OF_SCRIPTS.fullmatch(name):
-        raise ValueError(
-            "give another variable, in capitals: rendered scripts have one of this name"
-        )
-    return name
-
-
-EngineVariable = Annotated[EnvName, AfterValidator(_engine_variable)]
-"""A variable of the engine, which also the shell before it sees."""
-KeyVariable = Annotated[EnvName, AfterValidator(_key_variable)]
-"""A variable of the launching environment, beside those of the scripts."""
 
 
 class SecretRef(StrictModel):
     """Where a secret is kept; never the secret itself."""
 
-    file: Text | None = None
+    file: KeyFile | None = None
     """A file whose content is the secret."""
     env: KeyVariable | None = None
     """A variable of the launching environment that holds the secret."""
@@ -280,22 +242,6 @@ class Startup(StrictModel):
     """Seconds until the server must be ready; first starts compile kernels."""
 
 
-def _image(reference: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][A-Za-z0-9._/:@-]*", reference):
-        raise ValueError("give an image as registry/name:tag or registry/name@sha256:DIGEST")
-    return reference
-
-
-def _host_path(path: str) -> str:
-    if not path.startswith("/") or not path.isprintable() or ":" in path or path != path.strip():
-        raise ValueError("give an absolute path without a colon")
-    return path
-
-
-Image = Annotated[Text, AfterValidator(_image)]
-HostPath = Annotated[Text, AfterValidator(_host_path)]
-
-
 class Dynamo(StrictModel):
     """The image of the target dynamo; nothing in this project says which one has which engine."""
 
@@ -339,9 +285,19 @@ class Extra(StrictModel):
     """Engine arguments without the leading dashes; `true` is a bare flag."""
     env: dict[EngineVariable, Scalar] = {}
     """Environment of the engine's process."""
+    secrets: dict[KeyVariable, SecretRef] = {}
+    """Environment of the engine's process that is kept elsewhere, for instance
+    `HF_TOKEN: {env: HF_TOKEN}`; never the value itself."""
     order: list[Spelling] = []
     """Arguments in the order and spelling of the command line, for instance `tp`, `port=`,
     `mem-fraction-static 0.80`; what an import writes, so that the same words come back."""
+
+    @model_validator(mode="after")
+    def _given_once(self) -> Extra:
+        both = sorted(self.env.keys() & self.secrets.keys())
+        if both:
+            raise ValueError(f"give {', '.join(both)} once, in 'env' or in 'secrets'")
+        return self
 
 
 class Profile(StrictModel):
@@ -384,7 +340,7 @@ class Profile(StrictModel):
     container: Container = Container()
     """What the targets that run in containers need."""
     claims: list[Text] = []
-    """Published figures this deployment refers to, by the id they have in a kernel entry."""
+    """Published figures this deployment refers to, by id: of its model or mechanisms."""
     deviations: list[Deviation] = []
     """Where this profile differs from the recipe it follows."""
     extra: Extra = Extra()

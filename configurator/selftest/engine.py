@@ -1,4 +1,4 @@
-"""One engine of the self-test: is it usable, start it, look at it, and leave nothing behind."""
+"""One engine of the self-test: is it usable, and how are its servers started."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ import hashlib
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import threading
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configurator.collector.collecting import collect
 from configurator.content import Library
 from configurator.errors import ConfiguratorError
-from configurator.evidence.model import Evidence
-from configurator.evidence.read import read_evidence
 from configurator.inengine.bundle import DIRECTORY, GROUP, write_bundle
-from configurator.selftest.matrix import Start, View
+from configurator.selftest.matrix import Start
+from configurator.selftest.ports import Ports, nodes_of
+from configurator.selftest.server import MARK, Running, Server
 
 RIG = Path(__file__).with_name("rig")
 ENGINE_VERSION = "0.5.23"
@@ -31,8 +26,6 @@ ENGINE_VERSION = "0.5.23"
 PLUGIN = "configurator_sabotage"
 MEGAKERNEL = "configurator_megakernel"
 """The megakernel plugin without a kernel; the contract wants its entry point by another name."""
-MARK = "CONFIGURATOR_SELFTEST_RUN"
-"""Variable that every process of a server of ours has, to find those that outlive it."""
 
 FLAGS = (
     "--device", "cpu", "--host", "127.0.0.1", "--max-total-tokens", "4096",
@@ -52,13 +45,8 @@ ENVIRONMENT = {
     "TORCHDYNAMO_DISABLE": "1",
     "OMP_NUM_THREADS": "1",
 }
-_KEPT_LOG_LINES = 12
 _LIST = "made.json"
 """What the folder of models holds, with the size of each file; written last."""
-_CALL_S = 60.0
-"""Limit of one call over HTTP, in seconds."""
-_GRACE_S = 3.0
-"""How long a server may take to end by itself."""
 _HOW = "make one: `python -m configurator.selftest.install DIR`, then --engine DIR/bin/python"
 
 
@@ -186,111 +174,9 @@ def _write_plugin(folder: Path, name: str, entry_point: str) -> None:
     (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry_point}\n")
 
 
-@dataclass
-class Server:
-    """A server that was started."""
-
-    folder: Path
-    port: int
-    process: subprocess.Popen[bytes]
-    start: Start
-    mark: str
-    others: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    """The other nodes, where there are several."""
-    began: float = field(default_factory=time.monotonic)
-    views: int = 0
-
-    @property
-    def log(self) -> Path:
-        """Its log."""
-        return self.folder / "server.log"
-
-    def look(self, view: View) -> Evidence:
-        """Collect evidence as the view says, and read it back."""
-        self.views += 1
-        kept = self.folder / f"evidence-{self.views}"
-        left = self.start.limit_s - (time.monotonic() - self.began)
-        if self.start.until:
-            self._wait_for(self.start.until, left)
-            left = _GRACE_S
-        collect(
-            {0: f"http://127.0.0.1:{self.port}"},
-            kept,
-            level=view.level,
-            passive=view.passive,
-            concurrency=view.concurrency,
-            logs={} if view.log == "missing" else {0: self._log_as(view)},
-            reports={0: self.folder / "reports"},
-            pids={0: self.process.pid},
-            timeout_s=_CALL_S,
-            wait_s=max(left, 0.0),
-        )
-        return read_evidence(kept)
-
-    def _wait_for(self, words: str, limit_s: float) -> None:
-        """Until the log holds some words, the server is gone, or the time is over."""
-        deadline = time.monotonic() + limit_s
-        while time.monotonic() < deadline and self.process.poll() is None:
-            if words in self.log.read_text(encoding="utf-8", errors="replace"):
-                return
-            time.sleep(0.2)
-
-    def _log_as(self, view: View) -> Path:
-        """The log, or what is left of it after it was rotated: its last lines."""
-        if view.log == "whole":
-            return self.log
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        rotated = self.folder / f"rotated-{self.views}.log"
-        rotated.write_text("".join(lines[-_KEPT_LOG_LINES:]), encoding="utf-8")
-        return rotated
-
-    def stop(self) -> None:
-        """End every process of the server; those that left its group are found by their mark."""
-        everything = (self.process, *self.others)
-        for process in everything:
-            _signal(process.pid, signal.SIGTERM)
-        deadline = time.monotonic() + _GRACE_S
-        while time.monotonic() < deadline and _marked(self.mark):
-            for process in everything:
-                process.poll()
-            time.sleep(0.1)
-        for process in everything:
-            _signal(process.pid, signal.SIGKILL)
-        for _ in range(50):
-            left = _marked(self.mark)
-            for process in everything:
-                process.poll()
-            if not left:
-                break
-            for pid in left:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.1)
-        for process in everything:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(5)
-
-
-def _signal(group: int, number: int) -> None:
-    with contextlib.suppress(OSError):
-        os.killpg(group, number)
-
-
-def _marked(mark: str) -> list[int]:
-    """Processes that were started with the mark in their environment and still run."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Starts servers of one engine, one after another."""
+    """Starts servers of one engine, each in a folder and on a port of its own."""
 
     engine: Engine
     models: Path
@@ -299,6 +185,8 @@ class Launcher:
     sabotage: Path
     megakernel: Path
     bundle: Path
+    ports: Ports = field(default_factory=Ports)
+    running: Running = field(default_factory=Running)
 
     @classmethod
     def prepare(cls, engine: Engine, models: Path, folder: Path) -> Launcher:
@@ -353,16 +241,17 @@ class Launcher:
         folder = self.folder / name
         (folder / "reports").mkdir(parents=True)
         mark = uuid.uuid4().hex
-        with _port(start) as port:
-            nodes = _nodes(start, port)
-            server = Server(
-                folder, port, self._process(folder, start, mark, *nodes[0]), start, mark
-            )
+        with self.ports.for_server(start) as port:
+            first, *others = nodes_of(start, port)
+            with self.running.starting() as servers:
+                process = self._process(folder, start, mark, *first)
+                server = Server(folder, port, process, start, mark)
+                servers.append(server)
             try:
-                server.others += [self._process(folder, start, mark, *node) for node in nodes[1:]]
+                server.others += [self._process(folder, start, mark, *node) for node in others]
                 yield server
             finally:
-                server.stop()
+                self.running.stop(server)
 
     def _process(
         self, folder: Path, start: Start, mark: str, log: str, port: int, words: Sequence[str]
@@ -375,49 +264,3 @@ class Launcher:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 cwd=folder, start_new_session=True,
             )  # fmt: skip
-
-
-def _nodes(start: Start, port: int) -> list[tuple[str, int, list[str]]]:
-    """Log, port and further words of every node; the first is the one that answers."""
-    if start.nodes == 1:
-        return [("server.log", port, [])]
-    with contextlib.ExitStack() as held:
-        # Held together, so that they differ: where the nodes meet, and where each listens.
-        meeting, *own = [held.enter_context(_free()) for _ in range(start.nodes)]
-    words = ["--nnodes", str(start.nodes), "--dist-init-addr", f"127.0.0.1:{meeting}"]
-    nodes = [("server.log", port), *((f"server-{n}.log", p) for n, p in enumerate(own, 1))]
-    return [(log, at, [*words, "--node-rank", str(n)]) for n, (log, at) in enumerate(nodes)]
-
-
-@contextlib.contextmanager
-def _free() -> Iterator[int]:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
-
-
-@contextlib.contextmanager
-def _port(start: Start) -> Iterator[int]:
-    """A port that is free; or one on which a stranger listens who hangs up on everybody."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        port: int = held.getsockname()[1]
-        if start.port == "taken":
-            held.listen()
-            stranger = threading.Thread(target=_hang_up, args=(held,), daemon=True)
-            stranger.start()
-            try:
-                yield port
-            finally:
-                with contextlib.suppress(OSError):
-                    held.shutdown(socket.SHUT_RDWR)
-            return
-    yield port
-
-
-def _hang_up(listening: socket.socket) -> None:
-    """Take every connection and end it, until the socket is shut down."""
-    with contextlib.suppress(OSError):
-        while True:
-            listening.accept()[0].close()

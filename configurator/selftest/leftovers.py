@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from configurator.inengine.bundle import DIRECTORY
-from configurator.selftest.engine import MARK, cache_folder
+from configurator.selftest.engine import cache_folder
+from configurator.selftest.server import MARK
 
 SCRATCH = "configurator-selftest-"
 """How the name of a folder begins that is removed after the run."""

@@ -1,10 +1,12 @@
-"""Running the matrix: one server at a time, every test judged, nothing left behind."""
+"""Running the matrix: servers side by side, every test judged, nothing left behind."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Literal
 
 from configurator.errors import ConfiguratorError
@@ -63,22 +65,63 @@ def run_matrix(
     launcher: Launcher,
     validators: Validators,
     on_result: Callable[[Result], None] = lambda result: None,
+    jobs: int = 1,
 ) -> Table:
-    """Start every server of the matrix in turn and judge its tests.
+    """Start every server of the matrix and judge its tests; the results are in its order.
 
     Args:
         matrix: what to run.
         launcher: starts the servers.
         validators: the probes that judge.
-        on_result: called after each test.
+        on_result: called after each test, in the order in which they end.
+        jobs: how many servers run at a time.
     """
     began = time.monotonic()
-    results = []
-    for start, tests in matrix.starts().items():
-        for result in _run_server(start, tests, launcher, validators):
-            on_result(result)
-            results.append(result)
+    ended: SimpleQueue[Result | BaseException | None] = SimpleQueue()
+    groups = list(matrix.starts().items())
+
+    def run_one(start: Start, tests: list[Trial]) -> list[Result]:
+        found = []
+        try:
+            for result in _run_server(start, tests, launcher, validators):
+                ended.put(result)
+                found.append(result)
+        except BaseException as error:
+            ended.put(error)
+            raise
+        ended.put(None)
+        return found
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = [pool.submit(run_one, *group) for group in groups]
+        _follow(ended, len(groups), on_result)
+    except BaseException:
+        # What is waited for in the other threads comes to an end with its server.
+        pool.shutdown(wait=False, cancel_futures=True)
+        launcher.running.end()
+        raise
+    finally:
+        pool.shutdown()
+    results = [result for future in futures for result in future.result()]
     return Table(tuple(results), time.monotonic() - began)
+
+
+def _follow(
+    ended: SimpleQueue[Result | BaseException | None],
+    servers: int,
+    on_result: Callable[[Result], None],
+) -> None:
+    """Pass results on until every server has ended; an error of one is raised."""
+    while servers:
+        # Waiting in this thread keeps it open to signals.
+        match ended.get():
+            case None:
+                servers -= 1
+            case BaseException() as error:
+                raise error
+            case result:
+                on_result(result)
 
 
 def _run_server(

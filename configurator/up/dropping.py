@@ -74,7 +74,7 @@ def without(
     """The deployment without `names`, validated anew; their claims go with them."""
     data: dict[str, Any] = copy.deepcopy(deployment.layers.data)
     wishes = data.get("optimizations", {})
-    claims = {claim.id for name in names for claim in deployment.mechanisms[name].kernel.claims}
+    claims = {c.id for c in deployment.claims if any(map(c.names_mechanism, names))}
     for name in names:
         wishes.pop(name, None)
     if "claims" in data:

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from configurator.collector.inputs import CollectError, read_key
 from configurator.collector.redaction import find_secrets, redact_json
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
 from configurator.render.bash import script_name
 from configurator.render.instrument import joined
+from configurator.render.launches import named_secrets
 from configurator.schema.profile import SecretRef
 from configurator.up import proc
 from configurator.up.lock import MARK, Group, RunLock
@@ -23,8 +25,6 @@ from configurator.up.phases import Step
 
 _WAIT_THEN_RUN = 'read -r _ && exec "$@" </dev/null'
 """The child runs only once it is written down: with us gone it reads the end, and ends."""
-_LONGEST_SECRET = 4096
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf".decode("latin-1")
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 
 
@@ -136,9 +136,11 @@ def _command(
     env = {**os.environ, **dict(process.env)}
     changed = _with_probe(extra, env)
     env |= changed
+    named = {n: read_secret(ref) for n, ref in named_secrets(deployment, process).items()}
+    env |= named
     added = {name: env[name] for name in (*dict(process.env), *changed)}
     secrets = {real for real, safe in pairs if real != safe} | find_secrets(env)
-    secrets |= find_secrets(dict(pairwise(argv)))
+    secrets |= find_secrets(dict(pairwise(argv))) | set(named.values())
     return Command(
         process, tuple(argv), env, tuple(redact_json(shown, secrets)),
         redact_json(added, secrets), frozenset(secrets),
@@ -178,45 +180,13 @@ def read_secret(reference: SecretRef) -> str:
     """The secret that is kept there.
 
     Raises:
-        ConfiguratorError: it cannot be read, is empty, or no request could carry it (RUN003). A
-            newline at its end is none of it.
+        ConfiguratorError: RUN003, it cannot be read, is empty, or no request could carry it.
     """
-    where, why = f"variable {reference.env}", ""
-    if reference.env is not None:
-        text = os.environ.get(reference.env, "")
-    else:
-        where, text = f"file {reference.file}", ""
-        try:
-            with Path(reference.file or "").open("rb") as file:
-                text = file.read(_LONGEST_SECRET + 1).decode("latin-1")
-        except OSError as error:
-            why = error.strerror or str(error)
-    text = text.removesuffix("\n").removesuffix("\r")
-    why = why or _why_unusable(text)
-    if why:
-        raise ConfiguratorError.single(
-            "RUN003", f"the secret in {where} cannot be used: {why}",
-            "put the key alone there, or change serving.api_key",
-        )  # fmt: skip
-    return text
-
-
-def _why_unusable(secret: str) -> str:
-    """Why no header of a request can carry it; empty when one can."""
-    if not secret.strip():
-        return "it is empty"
-    if len(secret) > _LONGEST_SECRET:
-        return f"it is longer than {_LONGEST_SECRET} characters"
-    if "\n" in secret or "\r" in secret:
-        count = len(secret.splitlines())
-        return f"it has {count} lines" if count > 1 else "it has an empty line at its end"
-    if secret.startswith(_BYTE_ORDER_MARK):
-        return "it begins with a byte order mark"
-    if not secret.isascii():
-        return "it has characters that are not ASCII"
-    if any(character <= " " or character == "\x7f" for character in secret):
-        return "it has a space or a control character"
-    return ""
+    try:
+        return read_key(reference.env, reference.file)
+    except CollectError as error:
+        remedy = "put the key alone there, or change serving.api_key"
+        raise ConfiguratorError.single("RUN003", str(error), remedy) from error
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import Literal
 from configurator.deployment import Deployment
 from configurator.evidence.host import Gpu
 from configurator.inengine.bundle import MODULE as PLUGIN
-from configurator.render.instrument import instrumented
+from configurator.render.instrument import ALLOWED, allows, instrumented
 from configurator.up import proc
 from configurator.up.engine_python import EnginePython, normalized
 from configurator.up.launching import Command
@@ -174,7 +174,7 @@ def check_packages(host: Host) -> Iterator[Finding]:
 
 
 def check_kernels(host: Host) -> Iterator[Finding]:
-    """The plugins that bring kernels are installed, before any weights load."""
+    """The plugins that bring kernels are installed and allowed, before any weights load."""
     if host.engine.error or not host.engine.version:
         return
     for mechanism in host.deployment.mechanisms.values():
@@ -189,6 +189,12 @@ def check_kernels(host: Host) -> Iterator[Finding]:
                     remedy = "it must read PYTHONPATH: leave out -I and -E"
                 fact = f"{mechanism.name} needs the plugin {name}, {why}"
                 yield Finding("kernels", "error", fact, remedy)
+            elif allowed := _left_out(host, name):
+                yield Finding(
+                    "kernels", "error",
+                    f"SGLANG_PLUGINS is {allowed!r}, so {name} is not loaded, and with it the "
+                    f"kernels of {mechanism.name}", f"set it to {allowed},{name}",
+                )  # fmt: skip
 
 
 def check_plugins(host: Host) -> Iterator[Finding]:
@@ -205,16 +211,18 @@ def check_plugins(host: Host) -> Iterator[Finding]:
             "plugins", severity, f"the engine's Python does not see the entry point {PLUGIN}",
             "it must read PYTHONPATH: leave out -I and -E, and PYTHONSAFEPATH wrappers",
         )  # fmt: skip
-    for command in host.commands:
-        allowed = command.env.get("SGLANG_PLUGINS", "")
-        names = [name.strip() for name in allowed.split(",")]
-        if command.is_engine and allowed.strip() and PLUGIN not in names:
-            yield Finding(
-                "plugins", severity,
-                f"SGLANG_PLUGINS is {allowed!r}, so {PLUGIN} is not loaded and no report is made",
-                f"set it to {allowed},{PLUGIN}",
-            )  # fmt: skip
-            return
+    if allowed := _left_out(host, PLUGIN):
+        yield Finding(
+            "plugins", severity,
+            f"SGLANG_PLUGINS is {allowed!r}, so {PLUGIN} is not loaded and no report is made",
+            f"set it to {allowed},{PLUGIN}",
+        )  # fmt: skip
+
+
+def _left_out(host: Host, plugin: str) -> str | None:
+    """The first engine's list of plugins that leaves this one out."""
+    lists = (c.env.get(ALLOWED, "").strip() for c in host.commands if c.is_engine)
+    return next((names for names in lists if not allows(names, plugin)), None)
 
 
 def check_model(host: Host) -> Iterator[Finding]:

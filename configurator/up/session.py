@@ -267,7 +267,8 @@ class Session:
         name, status = self.deployment.name, self.deployment.profile.status
         self.report.write("verdicts.json", as_json(result, name, status) + "\n")
         self.console.call(lambda: print_judgement(result, name, status))
-        if why := write_page(self.report, result, self.deployment, self.plan.validators):
+        plan = self.plan
+        if why := write_page(self.report, result, self.deployment, plan.validators, plan.library):
             self.console.say(f"no page: {why}", "yellow")
         return result
 

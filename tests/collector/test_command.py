@@ -24,7 +24,10 @@ def test_exit_code_1_when_a_server_is_not_ready(
     ("more", "message"),
     [
         (["--url", "nonsense"], "'nonsense' is not a server's URL"),
-        (["--url", "http://h:1", "--api-key-env", "NOT_SET_HERE"], "NOT_SET_HERE is not set"),
+        (
+            ["--url", "http://h:1", "--api-key-env", "NOT_SET_HERE"],
+            "NOT_SET_HERE cannot be used: it is empty",
+        ),
         (["--url", "http://h:1", "--sampling", "[]"], "--sampling must be a JSON object"),
         (["--url", "http://h:1", "--sampling", "{"], "Expecting property name"),
         (["--url", "http://h:1", "--prompts", "/nowhere"], "No such file"),

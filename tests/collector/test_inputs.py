@@ -34,7 +34,7 @@ def test_a_url_loses_its_last_slash() -> None:
         ({"level": 0}, "level 0, concurrency 1, time-out 60 s: level is 1 to 3"),
         ({"concurrency": 0}, "concurrency 0"),
         ({"timeout_s": 0}, "time-out 0 s"),
-        ({"api_key": "a\nb"}, "the API key has spaces"),
+        ({"api_key": "a\nb"}, "the API key cannot be used: it has 2 lines"),
         ({"logs": {0: "/nowhere.log"}}, "log /nowhere.log is not a file"),
         ({"reports": {0: "/nowhere"}}, "reports /nowhere is not a directory"),
     ],

@@ -126,9 +126,9 @@ def test_text_that_holds_no_secret_stays(text: str) -> None:
     ],
 )  # fmt: skip
 def test_redaction_takes_linear_time(hostile: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     redact_text(hostile)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_redacted_json_is_by_name_and_by_place() -> None:

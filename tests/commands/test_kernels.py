@@ -144,7 +144,7 @@ def test_a_crash_and_a_hang_are_results(tmp_path: Path, capsys: Capture) -> None
     ("words", "said"),
     [
         (["nope"], "REF005 no self-test and no kernel is named 'nope'"),
-        (["dflash"], "REF006 kernel 'dflash' has no self-test"),
+        (["dflash"], "REF007 kernel 'dflash' has no self-test"),
         (["--python", "/no/such/python"], "KRN001 /no/such/python cannot be run: No such file"),
         (["--python", "/bin/false"], "KRN001 /bin/false cannot be run: exit code 1"),
         (["--timeout", "0"], "0.0 is not in the range"),

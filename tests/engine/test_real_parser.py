@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from real_parser import Options, options, read
+import real_parser
+from real_parser import Options, read
+from tools import need_engine
 
 from configurator.engine.catalogue import Catalogue, Flag, shipped
 from configurator.engine.extract import extract
@@ -92,9 +94,15 @@ def test_a_difference_is_seen() -> None:
     ]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("sglang") is None, reason="sglang is not installed")
-def test_the_installed_engine() -> None:
-    server_args = pytest.importorskip("sglang.srt.server_args", exc_type=ImportError)
-    parser = argparse.ArgumentParser()
-    server_args.ServerArgs.add_cli_args(parser)
-    assert differences(extract(Path(server_args.__file__).parents[2]), options(parser)) == []
+def test_the_installed_engine(tmp_path: Path) -> None:
+    python, file = need_engine(), tmp_path / "real.json.xz"
+    # Its own environment, and nothing of this project.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    subprocess.run([python, real_parser.__file__, file], env=env, check=True, timeout=300)
+    code = "import importlib.util as u; print(u.find_spec('sglang').submodule_search_locations[0])"
+    where = subprocess.run(
+        [python, "-c", code], env=env, check=True, capture_output=True, text=True, timeout=60
+    )
+    ((version, real),) = read(file).items()
+    assert (version, len(real)) == ("0.5.23", 531)
+    assert differences(extract(Path(where.stdout.strip()).parent), real) == []

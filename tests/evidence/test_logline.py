@@ -122,8 +122,8 @@ def test_arguments_that_cannot_be_read_tell_nothing(rest: str) -> None:
      " " * 8192, "[2026-11-30 09:00:00" + " TP0" * 2000],
 )  # fmt: skip
 def test_hostile_lines_cost_no_time(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert taken_apart(text) == ("", {})
     for quotes in ("'", "'\\", "\"'", "(["):
         identity_in(f"{START}({quotes * 100_000}")
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1

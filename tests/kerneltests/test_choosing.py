@@ -76,7 +76,7 @@ def test_listing_executes_nothing(tmp_path: Path) -> None:
     ("names", "code", "said"),
     [
         (["fp8-lmhead"], "REF005", "did you mean 'fp8-lm-head'?"),
-        (["dflash"], "REF006", "kernel 'dflash' has no self-test"),
+        (["dflash"], "REF007", "kernel 'dflash' has no self-test"),
     ],
 )
 def test_names_that_mean_none(library: Library, names: list[str], code: str, said: str) -> None:

@@ -9,18 +9,13 @@ from pathlib import Path
 
 import pytest
 from kerneltests.programs import content
-from oracle.engines import real_python
+from tools import need_engine
 
 from configurator.content import Library
 from configurator.kerneltests.choosing import choose
 from configurator.kerneltests.model import Check, Result
 from configurator.kerneltests.running import run_selftest
 from configurator.up.signals import Stop
-
-PYTHON = real_python()
-pytestmark = pytest.mark.skipif(
-    PYTHON is None, reason="CONFIGURATOR_ENGINE_PYTHON names no Python with sglang 0.5.23"
-)
 
 USING_THE_KIT = """
 from selftest_kit import *
@@ -41,8 +36,7 @@ if __name__ == "__main__":
 
 def ran(name: str, *directories: Path) -> Result:
     (chosen,) = choose(Library(directories), [name])
-    assert PYTHON is not None
-    return run_selftest(chosen, str(PYTHON), Stop(), 120)
+    return run_selftest(chosen, str(need_engine()), Stop(), 120)
 
 
 def checks(result: Result) -> dict[str, Check]:
@@ -104,7 +98,7 @@ def test_packages_of_a_real_environment() -> None:
 def test_a_package_that_a_named_kernel_needs_must_be_there() -> None:
     chosen = choose(Library(), ["humming-mxfp4-moe"])[0]
     assert chosen.name == "engine-packages"
-    result = run_selftest(chosen, str(PYTHON), Stop(), 120)
+    result = run_selftest(chosen, str(need_engine()), Stop(), 120)
     assert result.verdict == "wrong"
     assert result.reason.startswith("humming-kernels: not installed")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 TORCH = """
@@ -129,9 +128,3 @@ def write_model(folder: Path, model_type: str = "llama", **more: object) -> Path
     config = {"model_type": model_type, **more}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
-
-
-def real_python() -> Path | None:
-    """A Python with the real engine, when somebody named one."""
-    name = os.environ.get("CONFIGURATOR_ENGINE_PYTHON")
-    return Path(name) if name else None

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from oracle.engines import real_python
+from tools import need_engine
 
 from configurator.content import Library
 from configurator.oracle.client import Oracle, OracleLaunch, OracleResult, gpu_facts
-
-PYTHON = real_python()
-pytestmark = pytest.mark.skipif(
-    PYTHON is None, reason="CONFIGURATOR_ENGINE_PYTHON names no Python with sglang 0.5.23"
-)
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],
@@ -101,8 +95,7 @@ def question(hardware: str, model: str, line: str) -> OracleLaunch:
 
 
 def answers(*questions: OracleLaunch) -> list[OracleResult]:
-    assert PYTHON is not None
-    return list(Oracle(PYTHON).check(questions))
+    return list(Oracle(need_engine()).check(questions))
 
 
 def test_what_the_engine_refuses_and_takes() -> None:

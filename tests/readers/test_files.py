@@ -492,10 +492,10 @@ def test_characters_for_private_use_are_left_alone() -> None:
     ids=["many", "open", "yaml", "open yaml", "angles"],
 )
 def test_many_placeholders_take_no_time(name: str, text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with contextlib.suppress(ConfiguratorError):
         read_text(text, name)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_file_that_names_the_engine_and_shows_no_launch_is_not_clean() -> None:

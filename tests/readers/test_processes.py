@@ -79,6 +79,7 @@ def read(line: str, given: Mapping[str, str] | None = None, **env: str) -> Resul
         "env -C /tmp",
         "nohup setsid nice numactl -N 0",
         "bash /configurator/entry.sh",
+        "bash -p /configurator/entry.sh",
         "/configurator/entry.sh",
     ],
 )
@@ -88,6 +89,16 @@ def test_wrappers_are_stepped_over_with_their_options(wrapper: str) -> None:
     assert commands[0].entry == "serve"
     assert commands[0].env["A"].value == "1"
     assert commands[0].position == Position("f", 1, len(wrapper) + 2)
+    assert problems == ()
+
+
+def test_a_secret_variable_of_the_entry_script_is_the_engines_and_nobody_knows_it() -> None:
+    keys = "HF_TOKEN=env:CONFIGURATOR_SECRET_1"
+    commands, problems = read(
+        "bash -p /configurator/entry.sh sglang serve --tp 8",
+        CONFIGURATOR_KEYS=keys, CONFIGURATOR_SECRET_1="x",
+    )  # fmt: skip
+    assert {name: one.value for name, one in commands[0].env.items()} == {"HF_TOKEN": None}
     assert problems == ()
 
 

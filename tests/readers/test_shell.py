@@ -221,9 +221,9 @@ _HOSTILE = {
 
 @pytest.mark.parametrize("name", _HOSTILE)
 def test_hostile_scripts_end(name: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     result = _read(_HOSTILE[name])
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
     assert all(problem.code in ("LNT002", "LNT003") for problem in result.problems)
     assert len(result.found) <= 20_000
 

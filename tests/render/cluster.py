@@ -1,4 +1,9 @@
-"""A Slurm of two nodes on this machine: its own munge, controller and node daemons."""
+"""A Slurm on this machine: its own munge, controller and node daemons.
+
+Jobs run on two small nodes, in the partition `all`. Those of the partition `large` are as large as
+any deployment asks for, with GPUs that are empty files: nothing is run there, it is asked whether
+it could be.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,8 @@ from pathlib import Path
 from stand_in import free_port
 
 NODES = ("n0", "n1")
+LARGE = ("large0", "large1", "large2", "large3")
+GPUS = 8
 _CONF = """
 ClusterName=stub
 SlurmctldHost={host}(127.0.0.1)
@@ -33,12 +40,15 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu
+SlurmdParameters=config_overrides
 MpiDefault=none
 ReturnToService=2
 KillWait=5
 {nodes}
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=large Nodes={large} MaxTime=INFINITE State=UP
+PartitionName=all Nodes={small} Default=YES MaxTime=INFINITE State=UP
 """
 
 
@@ -73,15 +83,18 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     """A cluster for as long as the context lasts; needs root."""
     folder.chmod(0o755)
     (folder / "state").mkdir()
-    nodes = "\n".join(
-        f"NodeName={name} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 "
-        f"Port={free_port()} CPUs=2 State=UNKNOWN"
-        for name in NODES
-    )
+    nodes = [_node(name, "CPUs=2") for name in NODES]
+    nodes += [_node(name, f"CPUs=64 RealMemory=1000000 Gres=gpu:{GPUS}") for name in LARGE]
     text = _CONF.format(
-        folder=folder, host=socket.gethostname(), controller=free_port(), nodes=nodes
-    )
+        folder=folder, host=socket.gethostname(), controller=free_port(), nodes="\n".join(nodes),
+        small=",".join(NODES), large=",".join(LARGE),
+    )  # fmt: skip
     (folder / "slurm.conf").write_text(text)
+    for number in range(GPUS):
+        (folder / f"gpu{number}").write_text("")
+    (folder / "gres.conf").write_text(
+        f"NodeName={','.join(LARGE)} Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n"
+    )
     key = folder / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o400)
@@ -93,6 +106,13 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         yield found
 
 
+def _node(name: str, size: str) -> str:
+    return (
+        f"NodeName={name} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 "
+        f"Port={free_port()} {size} State=UNKNOWN"
+    )
+
+
 def _daemons(folder: Path) -> Iterator[list[str]]:
     yield [
         "munged", "-F", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key",
@@ -101,7 +121,7 @@ def _daemons(folder: Path) -> Iterator[list[str]]:
     ]  # fmt: skip
     conf = str(folder / "slurm.conf")
     yield ["slurmctld", "-D", "-c", "-f", conf]
-    for name in NODES:
+    for name in (*NODES, *LARGE):
         yield ["slurmd", "-D", "-N", name, "-f", conf]
 
 
@@ -133,7 +153,7 @@ def _wait(found: Cluster) -> None:
     deadline = time.monotonic() + 40
     while time.monotonic() < deadline:
         done = found.run("sinfo", "-h", "-N", "-o", "%T", cwd=found.folder, env=env)
-        if done.stdout.split() == ["idle"] * len(NODES):
+        if done.stdout.split() == ["idle"] * len((*NODES, *LARGE)):
             return
         time.sleep(0.3)
     raise AssertionError(f"the nodes do not become idle: {found.logs()}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,16 @@ from typing import Any
 import kubernetes_validate  # type: ignore[import-untyped]
 import yaml
 from jsonschema import Draft202012Validator
+from render.recording import OF_BASH, recorded, recorder
 
 from configurator.deployment import Deployment
 from configurator.render import TARGETS
 
 CRDS = Path(__file__).parents[1] / "fixtures" / "crds"
+# It reads its schemas, which are megabytes, for every object anew.
+kubernetes_validate.utils.schema_contents = functools.cache(
+    kubernetes_validate.utils.schema_contents
+)
 VERSIONS = ("1.31", "1.37")
 """Of Kubernetes: the first with claims in pods as they are here, and the last one known."""
 HOME, RUN = "/configurator", "/var/configurator"
@@ -98,8 +103,8 @@ def received(
 
 def entered(got: Received, given: Mapping[str, str] | None = None) -> Received:
     """What the entry script starts, but for what it joins with an image's own variables."""
-    assert got.argv[:2] == ["bash", f"{HOME}/entry.sh"]
-    words, taken = got.argv[2:], {*ENTRY, *(given or {})}
+    assert got.argv[:3] == ["bash", "-p", f"{HOME}/entry.sh"]
+    words, taken = got.argv[3:], {*ENTRY, *(given or {})}
     for key in got.env.get("CONFIGURATOR_KEYS", "").split():
         place, name = key.split("=env:")
         words[int(place)] = got.env[name]
@@ -124,33 +129,25 @@ def lay_out(found: list[dict[str, Any]], spec: Mapping[str, Any], folder: Path) 
     assert len(volume["items"]) == len(data)
 
 
-PYTHON = """
-import json, os, sys
-with open(os.environ["STUB"] + "/seen.json", "w") as file:
-    json.dump([["python3", *sys.argv[1:]], dict(os.environ)], file)
-"""
-
-
 def started(got: Received, home: Path, run: Path, stub: Path) -> Received:
     """What the engine sees in the end: the entry script under real bash, the engine a stand-in."""
     tools = stub / "tools"
-    tools.mkdir(exist_ok=True)
-    (tools / "python3").write_text(f"#!{sys.executable} -I\n{PYTHON}")
-    (tools / "python3").chmod(0o755)
-    base = {"PATH": f"{tools}:/usr/bin:/bin", "STUB": str(stub)}
+    recorder(tools, f"{stub}/seen")
     own = ("CONFIGURATOR_LOG", "CONFIGURATOR_STATE", "CONFIGURATOR_PROBE_DIR")
     env = {k: v.replace(RUN, str(run), 1) if k in own else v for k, v in got.env.items()}
-    command = [got.argv[0], got.argv[1].replace(HOME, str(home), 1), *got.argv[2:]]
+    command = [str(home / "entry.sh") if w == f"{HOME}/entry.sh" else w for w in got.argv]
     # What an image sets must not hide what the rendering did not: PATH is the one that must stay.
     subprocess.run(
-        command, env={**base, **env, "PATH": base["PATH"]}, check=True, timeout=60,
+        command, env={**env, "PATH": f"{tools}:/usr/bin:/bin"}, check=True, timeout=60,
         stdout=subprocess.DEVNULL, cwd=stub,
     )  # fmt: skip
-    argv, env = json.loads((stub / "seen.json").read_text())
-    for name in (*base, "PWD", "SHLVL", "_", "OLDPWD", "LC_CTYPE"):
-        env.pop(name, None)
-    shown = {k: v.replace(str(home), HOME).replace(str(run), RUN) for k, v in env.items()}
-    return Received(argv, shown)
+    seen = recorded(stub / "seen")
+    shown = {
+        name: value.replace(str(home), HOME).replace(str(run), RUN)
+        for name, value in seen.env.items()
+        if name not in OF_BASH
+    }
+    return Received(seen.argv, shown)
 
 
 def check_schema(one: dict[str, Any]) -> None:
@@ -164,12 +161,17 @@ def check_schema(one: dict[str, Any]) -> None:
         for version in VERSIONS:
             kubernetes_validate.validate(one, version, strict=True)
         return
-    raw = (CRDS / crd).read_bytes()
-    schema = json.loads(gzip.decompress(raw) if crd.endswith(".gz") else raw)
-    Draft202012Validator(_closed(schema)).validate(one)
+    _declared(crd).validate(one)
     for template in _templates(one):
         check_schema({"apiVersion": "v1", "kind": "PodTemplate",
                       "metadata": {"name": "t"}, "template": template})  # fmt: skip
+
+
+@functools.cache
+def _declared(crd: str) -> Draft202012Validator:
+    raw = (CRDS / crd).read_bytes()
+    schema = json.loads(gzip.decompress(raw) if crd.endswith(".gz") else raw)
+    return Draft202012Validator(_closed(schema))
 
 
 def _closed(schema: Any) -> Any:

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from stand_in import LIBRARY, rendered, shellcheck
+from render.deployments import CLEAN, REFUSED
+from stand_in import LIBRARY, rendered
 
 from configurator.content import ROOT
 from configurator.inengine.bundle import bundle_files
@@ -14,15 +15,6 @@ from configurator.render import TARGETS, RenderedFile, write
 from configurator.resolve import resolve
 
 GOLDEN = ROOT / "tests" / "golden" / "render"
-CLEAN = [
-    "ling-3.0-flash-spark",
-    "ling-3.0-flash-spark-baseline",
-    "ling-3.0-flash-spark-dspark",
-    "ling-3.0-flash-spark-plugin",
-    "muse-spark-open-gb300x8",
-    "muse-spark-open-gb300x8-tp8",
-]
-REFUSED = ["ling-3.0-flash-spark-upstream", "muse-spark-open-paper"]
 
 
 @pytest.mark.parametrize("name", CLEAN)
@@ -46,14 +38,6 @@ def test_golden_scripts(name: str, update_golden: bool) -> None:
 def _of_the_probe(file: RenderedFile) -> bool:
     """The probe is no golden file: it is the same in every folder, and has tests of its own."""
     return file.path.startswith("probe/")
-
-
-@pytest.mark.parametrize("name", LIBRARY.names("deployment"))
-def test_shellcheck_has_nothing_to_say(name: str, tmp_path: Path) -> None:
-    written = write(TARGETS["bash"](resolve(*LIBRARY.profile(name), LIBRARY)), tmp_path)
-    scripts = [path for path in written if path.suffix == ".sh"]
-    assert scripts
-    shellcheck(*scripts)
 
 
 def test_every_deployment_that_can_be_rendered_has_golden_scripts() -> None:

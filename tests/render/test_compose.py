@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from compose_tool import configured
+from render.deployments import SHIPPED, address, every, shipped, surroundings
 from render.entering import enter
 from render.generated import KEY, Started, generated, started
-from render.test_docker_words import SHIPPED, address, reads, surroundings
-from stand_in import LIBRARY, shellcheck
+from render.test_docker_words import reads
 from tools import need
 
 from configurator.content import ROOT
@@ -27,7 +26,6 @@ from configurator.render import TARGETS, write
 from configurator.render.compose import project_of
 from configurator.render.containers import FOLDERS
 from configurator.render.launches import EngineLaunch, launches
-from configurator.resolve import resolve
 
 VALID = jsonschema.Draft7Validator(
     json.loads((ROOT / "tests/fixtures/schemas/compose-spec.json").read_text())
@@ -55,10 +53,6 @@ def _value(match: re.Match[str], values: dict[str, str]) -> str:
         return values[name]
     assert "?" not in (match["kind"] or ""), match["text"]
     return match["text"] or ""
-
-
-def deployed(name: str) -> Deployment:
-    return resolve(*LIBRARY.profile(name), LIBRARY)
 
 
 def read(path: Path, values: dict[str, str]) -> dict[str, Any]:
@@ -116,7 +110,7 @@ def arrives(deployment: Deployment, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_deployments_arrive(name: str, tmp_path: Path) -> None:
-    arrives(deployed(name), tmp_path)
+    arrives(shipped(name), tmp_path)
 
 
 def test_generated_deployments_arrive(tmp_path: Path) -> None:
@@ -127,44 +121,56 @@ def test_generated_deployments_arrive(tmp_path: Path) -> None:
 
 
 def test_compose_itself_reads_the_same(tmp_path: Path) -> None:
+    """Every file of every deployment, all in one start of the program."""
     program = need("docker-compose")
-    made = [*map(deployed, SHIPPED), *generated(tmp_path, 6)]
-    for number, deployment in enumerate(made):
+    files = []
+    for number, deployment in enumerate(every(tmp_path)):
         out = tmp_path / f"out-{number}"
         write(TARGETS["compose"](deployment), out)
-        values = surroundings(deployment)
-        for path in out.rglob("compose.yaml"):
-            configured = _configured(program, path, values)
-            for name, service in read(path, values)["services"].items():
-                told = configured["services"][name]
-                assert told["entrypoint"] == service["entrypoint"]
-                assert told.get("command") == service.get("command"), name
-                wanted = {
-                    key: values.get(key) if value is None else value
-                    for key, value in service["environment"].items()
-                }
-                assert {k: str(v) for k, v in told["environment"].items()} == wanted
+        files += [(path, surroundings(deployment)) for path in sorted(out.rglob("compose.yaml"))]
+    told = configured(program, [(for_old(path), values) for path, values in files])
+    assert len(told) > 150
+    for (path, values), text in zip(files, told, strict=True):
+        # It writes every $ doubled, so that what it prints is a compose file again.
+        services = interpolated(yaml.load(text, yaml.CSafeLoader), {})["services"]
+        ours = read(path, values)["services"]
+        assert services.keys() == ours.keys()
+        for name, service in ours.items():
+            assert services[name]["entrypoint"] == service["entrypoint"]
+            assert services[name].get("command") == service.get("command"), name
+            wanted = {
+                key: values.get(key) if value is None else value
+                for key, value in service["environment"].items()
+            }
+            assert {k: str(v) for k, v in services[name]["environment"].items()} == wanted
 
 
-def _configured(program: str, path: Path, values: dict[str, str]) -> dict[str, Any]:
-    """What `docker-compose config` says; releases before 2 lack two of the keys that we write."""
+def test_what_compose_refuses_is_a_failure(tmp_path: Path) -> None:
+    program = need("docker-compose")
+    good, bad, unset = (tmp_path / name for name in ("good.yaml", "bad.yaml", "unset.yaml"))
+    good.write_text("services: {a: {image: b, command: ['$X']}}\n")
+    bad.write_text("services: {a: {image: b, no_such_key: 1}}\n")
+    unset.write_text("services: {a: {image: '${X:?set it}'}}\n")
+    assert yaml.safe_load(configured(program, [(good, {"X": "y"})])[0])["services"]["a"][
+        "command"
+    ] == ["y"]
+    with pytest.raises(AssertionError, match="no_such_key"):
+        configured(program, [(good, {"X": "y"}), (bad, {})])
+    # No file is given the environment of another.
+    with pytest.raises(AssertionError, match="set it"):
+        configured(program, [(good, {"X": "y"}), (unset, {})])
+
+
+def for_old(path: Path) -> Path:
+    """The file without two keys that we write and releases before 2 lack."""
     text = path.read_text()
-    old = re.sub(r"(?m)^name: .*\n|, bind: \{create_host_path: \w+\}", "", text)
     plain = path.with_name("old.yaml")
-    plain.write_text(old)
-    done = subprocess.run(
-        [program, "-f", str(plain), "config"],
-        env={**values, "PATH": os.environ["PATH"], "HOME": str(path.parent)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    # It writes every $ doubled, so that what it prints is a compose file again.
-    found: dict[str, Any] = interpolated(yaml.safe_load(done.stdout), {})
-    return found
+    plain.write_text(re.sub(r"(?m)^name: .*\n|, bind: \{create_host_path: \w+\}", "", text))
+    return plain
 
 
 def named(name: str) -> Deployment:
-    base = deployed("ling-3.0-flash-spark")
+    base = shipped("ling-3.0-flash-spark")
     return dataclasses.replace(base, profile=base.profile.model_copy(update={"name": name}))
 
 
@@ -188,7 +194,7 @@ def test_no_two_deployments_have_one_project() -> None:
 
 
 def test_ready_means_proven_and_a_cold_cache_has_time(tmp_path: Path) -> None:
-    deployment = deployed("muse-spark-open-gb300x8")
+    deployment = shipped("muse-spark-open-gb300x8")
     write(TARGETS["compose"](deployment), tmp_path)
     file = read(tmp_path / "host0" / "compose.yaml", surroundings(deployment))
     services = file["services"]
@@ -196,7 +202,7 @@ def test_ready_means_proven_and_a_cold_cache_has_time(tmp_path: Path) -> None:
     health = services["replica0"]["healthcheck"]
     state = "/var/configurator/state/replica-0"
     assert health["test"] == [
-        "CMD", "bash", "-c",
+        "CMD", "bash", "-p", "-c",
         f"cmp -s {state}/start {state}/proven && exec 3<>/dev/tcp/127.0.0.1/30000",
     ]  # fmt: skip
     assert health["start_period"] == "3900s"
@@ -216,7 +222,7 @@ def test_ready_means_proven_and_a_cold_cache_has_time(tmp_path: Path) -> None:
 
 
 def test_a_rank_over_hosts_has_the_fabric_and_only_the_first_is_checked(tmp_path: Path) -> None:
-    deployment = deployed("muse-spark-open-gb300x8-tp8")
+    deployment = shipped("muse-spark-open-gb300x8-tp8")
     write(TARGETS["compose"](deployment), tmp_path)
     values = surroundings(deployment)
     first = read(tmp_path / "host0" / "compose.yaml", values)["services"]
@@ -234,7 +240,7 @@ def test_a_rank_over_hosts_has_the_fabric_and_only_the_first_is_checked(tmp_path
 
 
 def test_every_folder_is_whole_by_itself(tmp_path: Path) -> None:
-    deployment = deployed("muse-spark-open-gb300x8")
+    deployment = shipped("muse-spark-open-gb300x8")
     write(TARGETS["compose"](deployment), tmp_path)
     for host in ("host0", "host1"):
         names = {path.name for path in (tmp_path / host).iterdir()}
@@ -247,31 +253,15 @@ def test_every_folder_is_whole_by_itself(tmp_path: Path) -> None:
 
 
 def test_unified_memory_gets_no_limit_that_would_not_hold(tmp_path: Path) -> None:
-    write(TARGETS["compose"](deployed("ling-3.0-flash-spark")), tmp_path)
+    write(TARGETS["compose"](shipped("ling-3.0-flash-spark")), tmp_path)
     text = (tmp_path / "compose.yaml").read_text()
     assert "sglang #35860" in text
     assert all("mem_limit" not in service for service in yaml.safe_load(text)["services"].values())
     assert "check_memory" in (tmp_path / "preflight.sh").read_text()
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_shellcheck_has_nothing_to_say(name: str, tmp_path: Path) -> None:
-    for target in ("compose", "docker"):
-        written = write(TARGETS[target](deployed(name)), tmp_path / target)
-        shellcheck(*[path for path in written if path.suffix == ".sh"])
-
-
-def test_shellcheck_has_nothing_to_say_of_wild_ones(tmp_path: Path) -> None:
-    scripts = []
-    for number, deployment in enumerate(generated(tmp_path, 25)):
-        for target in ("compose", "docker"):
-            written = write(TARGETS[target](deployment), tmp_path / f"{number}-{target}")
-            scripts += [path for path in written if path.suffix == ".sh"]
-    shellcheck(*scripts)
-
-
 def test_our_own_reader_reads_the_same(tmp_path: Path) -> None:
-    for number, deployment in enumerate([*map(deployed, SHIPPED), *generated(tmp_path, 30)]):
+    for number, deployment in enumerate(every(tmp_path)):
         out = tmp_path / f"out-{number}"
         write(TARGETS["compose"](deployment), out)
         for launch in launches(deployment, FOLDERS):

@@ -11,9 +11,18 @@ from typing import Any
 
 import pytest
 from render.generated import KEY
-from render.test_listener_in_scripts import another_server
-from stand_in import LIBRARY, alive, launch, seen, wait_for
+from stand_in import (
+    LIBRARY,
+    SIGNALS,
+    alive,
+    interrupted_twice,
+    launch,
+    seen,
+    signalled,
+    wait_for,
+)
 from stand_in_docker import boxes, with_docker
+from strangers import another_server
 
 from configurator.render import TARGETS, write
 from configurator.resolve import resolve
@@ -134,19 +143,12 @@ def test_an_engine_that_dies_shows_its_last_lines(tmp_path: Path, free_port: int
     assert boxes(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.parametrize(("sent", "code"), SIGNALS)
 def test_signals_stop_the_container(
     tmp_path: Path, free_port: int, sent: signal.Signals, code: int
 ) -> None:
     out = rendered(tmp_path, f"serving: {{port: {free_port}}}\n")
-    process = launch(out, with_docker(tmp_path))
-    wait_for(tmp_path / "checked.json")
-    os.killpg(process.pid, sent)
-    process.communicate(timeout=60)
-    assert process.returncode == code
-    assert not alive(int(str(seen(tmp_path)["pid"])))
+    assert signalled(launch(out, with_docker(tmp_path)), tmp_path, sent) == code
     assert boxes(tmp_path) == []
     # By the id of its own container, never by a name that somebody else may have taken.
     assert ["kill", "--signal", "TERM", "id-1"] in asked(tmp_path)
@@ -157,13 +159,7 @@ def test_a_second_interrupt_removes_a_container_that_does_not_end(
 ) -> None:
     out = rendered(tmp_path, f"serving: {{port: {free_port}}}\n")
     process = launch(out, with_docker(tmp_path, STUB_MODE="stubborn"))
-    wait_for(tmp_path / "checked.json")
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.stdout is not None
-    assert any("interrupt once more" in line for line in process.stdout)
-    assert alive(int(str(seen(tmp_path)["pid"])))
-    os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=20)
+    interrupted_twice(process, tmp_path)
     assert ["rm", "--force", "id-1"] in asked(tmp_path)
     assert not alive(int(str(seen(tmp_path)["pid"])))
 

@@ -7,41 +7,18 @@ from pathlib import Path
 
 import pytest
 from docker_daemon import Created, recording_daemon
+from render.deployments import SHIPPED, address, shipped, surroundings
 from render.entering import enter
 from render.generated import KEY, generated, started
 from stand_in import LIBRARY
 from tools import need
 
-from configurator.deployment import Deployment, HostPlaceholder
+from configurator.deployment import Deployment
 from configurator.readers.files import read_commands
 from configurator.render import TARGETS, write
 from configurator.render.containers import FOLDERS
-from configurator.render.launches import EngineLaunch, address_variable, launches
+from configurator.render.launches import EngineLaunch, launches
 from configurator.resolve import resolve
-
-SHIPPED = [
-    "ling-3.0-flash-spark",
-    "ling-3.0-flash-spark-baseline",
-    "ling-3.0-flash-spark-dspark",
-    "muse-spark-open-gb300x8",
-    "muse-spark-open-gb300x8-tp8",
-]
-
-
-def address(word: HostPlaceholder) -> str:
-    return f"10.0.{word.replica}.{word.host}"
-
-
-def surroundings(deployment: Deployment) -> dict[str, str]:
-    """What an operator sets: addresses of hosts, and keys."""
-    found = {}
-    for process in deployment.processes:
-        for word in process.argv:
-            if isinstance(word, HostPlaceholder):
-                found[address_variable(word)] = address(word)
-            elif not isinstance(word, str) and word.env:
-                found[word.env] = KEY
-    return found
 
 
 def asked(deployment: Deployment, folder: Path) -> list[tuple[EngineLaunch, Created]]:
@@ -96,7 +73,7 @@ def arrives(deployment: Deployment, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_deployments_arrive(name: str, tmp_path: Path) -> None:
-    arrives(resolve(*LIBRARY.profile(name), LIBRARY), tmp_path)
+    arrives(shipped(name), tmp_path)
 
 
 def test_generated_deployments_arrive(tmp_path: Path) -> None:
@@ -107,7 +84,7 @@ def test_generated_deployments_arrive(tmp_path: Path) -> None:
 
 
 def test_what_a_container_is_given_of_the_host(tmp_path: Path) -> None:
-    deployment = resolve(*LIBRARY.profile("muse-spark-open-gb300x8-tp8"), LIBRARY)
+    deployment = shipped("muse-spark-open-gb300x8-tp8")
     (_, first), (_, other) = asked(deployment, tmp_path)
     assert (first.name, other.name) == (
         "muse-spark-open-gb300x8-tp8-replica0-host0", "muse-spark-open-gb300x8-tp8-replica0-host1",
@@ -140,13 +117,13 @@ def test_folders_and_checkpoints_with_any_name(tmp_path: Path) -> None:
     profile = tmp_path / "p.yaml"
     profile.write_text(
         "extends: ling-3.0-flash-spark\napiVersion: configurator/v1\nkind: Deployment\nname: x\n"
-        "model: {path: '/models/\"q\", it''s $x:y'}\ncontainer: {cache: '/c/a,b'}\n"
+        "model: {path: '/models/\"q\", it''s $x,y'}\ncontainer: {cache: '/c/a,b'}\n"
     )
     deployment = resolve(*LIBRARY.profile(str(profile)), LIBRARY)
     ((_, created),) = asked(deployment, home)
     sources = {m["Target"]: m["Source"] for m in created.host["Mounts"]}
     assert sources["/configurator"] == str(home / "out")
-    assert sources['/models/"q", it\'s $x:y'] == '/models/"q", it\'s $x:y'
+    assert sources['/models/"q", it\'s $x,y'] == '/models/"q", it\'s $x,y'
     assert sources["/root/.cache"] == "/c/a,b"
 
 
@@ -166,8 +143,8 @@ def reads(script: Path, launch: EngineLaunch) -> bool:
 
 
 def test_our_own_reader_reads_the_same(tmp_path: Path) -> None:
-    shipped = [resolve(*LIBRARY.profile(name), LIBRARY) for name in SHIPPED]
-    for number, deployment in enumerate([*shipped, *generated(tmp_path, 30)]):
+    made = [*map(shipped, SHIPPED), *generated(tmp_path, 30)]
+    for number, deployment in enumerate(made):
         out = tmp_path / f"out-{number}"
         write(TARGETS["docker"](deployment), out)
         for launch in launches(deployment, FOLDERS):

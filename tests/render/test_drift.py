@@ -131,6 +131,39 @@ def test_modes_of_other_umasks_are_no_drift(tmp_path: Path, mode: int) -> None:
     assert said(tmp_path) == []
 
 
+def test_folders_that_everyone_may_write(tmp_path: Path) -> None:
+    """Whoever may write in one puts another file in the place of any."""
+    out = tmp_path / "out"
+    write(FILES, out)
+    out.chmod(0o777)
+    (out / "probe" / "configurator_probe").chmod(0o1777)
+    assert said(out) == [
+        ". is writable by everyone", "probe/configurator_probe is writable by everyone",
+    ]  # fmt: skip
+    out.chmod(0o770)
+    (out / "probe" / "configurator_probe").chmod(0o755)
+    assert said(out) == []
+
+
+def test_files_for_keys_are_their_owners_alone(tmp_path: Path) -> None:
+    files = TARGETS["compose"](resolve(*LIBRARY.profile("ling-3.0-flash-spark"), LIBRARY))
+    write(files, tmp_path)
+    example = tmp_path / "keys.env.example"
+    assert example.stat().st_mode & 0o777 == 0o600
+    # As `cp` makes it: with the mode of what it copies.
+    copy = tmp_path / "keys.env"
+    copy.write_text("LING_API_KEY='k'\n")
+    copy.chmod(0o600)
+    assert drift(files, tmp_path) == ()
+    copy.chmod(0o640)
+    example.chmod(0o644)
+    assert [str(one) for one in drift(files, tmp_path)] == [
+        "keys.env.example is open to others, and for keys",
+        "keys.env is open to others, and for keys",
+    ]
+    assert run(["render", "ling-3.0-flash-spark", "--target", "compose", "--check", str(tmp_path)])
+
+
 def test_files_beside_the_probe_could_shadow_modules(tmp_path: Path) -> None:
     write(FILES, tmp_path)
     (tmp_path / "probe" / "torch.py").write_text("")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from stand_in import LIBRARY, as_from_a_terminal, shellcheck, wait_for, wait_until_gone
 
-from configurator.render.containers import entry_file
+from configurator.render.containers import BASH, entry_file
 from configurator.resolve import resolve
 
 SEEN = (
@@ -61,14 +61,14 @@ def test_it_is_clean(tmp_path: Path) -> None:
 def test_keys_take_their_places_and_hostile_words_arrive(
     tmp_path: Path, hostile: list[str]
 ) -> None:
-    (tmp_path / "key").write_text("of-a-file $x\n")
+    (tmp_path / "key").write_text("of-a-file-$x\n")
     words = engine("<key>", *hostile, "<key>", "<key>")
     last = len(words) - 1
     keys = f"3=env:K {last - 1}=file:{tmp_path}/key {last}=env:K"
-    code, out, err = run(tmp_path, words, CONFIGURATOR_KEYS=keys, K='it\'s `a` "key"', OTHER="1")
+    code, out, err = run(tmp_path, words, CONFIGURATOR_KEYS=keys, K='it\'s-`a`-"key"', OTHER="1")
     assert (code, out, err) == (0, "", "")
     argv, env, _ = seen(tmp_path)
-    assert argv == ['it\'s `a` "key"', *hostile, "of-a-file $x", 'it\'s `a` "key"']
+    assert argv == ['it\'s-`a`-"key"', *hostile, "of-a-file-$x", 'it\'s-`a`-"key"']
     assert env["OTHER"] == "1"
     assert not {"K", "CONFIGURATOR_KEYS", "CONFIGURATOR_LOG", "CONFIGURATOR_STATE"} & env.keys()
 
@@ -76,9 +76,10 @@ def test_keys_take_their_places_and_hostile_words_arrive(
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("3=env:NONE", "the key of env:NONE is empty"),
+        ("3=env:NONE", "variable NONE is empty; it must hold the key"),
         ("3=file:/none", "the key file /none cannot be read"),
-        ("3=what:x", "it must be env:NAME or file:PATH"),
+        ("3=what:x", "'what:x' says of no key where it is; write env:NAME or file:PATH"),
+        ("3=env:LINES", "variable LINES holds several lines; put the key alone there"),
         ("99=env:K", "there is no word 99"),
         ("x=env:K", "there is no word x"),
     ],
@@ -86,12 +87,40 @@ def test_keys_take_their_places_and_hostile_words_arrive(
 def test_a_key_that_is_not_there_stops_the_start(tmp_path: Path, keys: str, message: str) -> None:
     state = tmp_path / "state"
     words = engine("<key>")
-    env = {"CONFIGURATOR_KEYS": keys, "K": "k", "CONFIGURATOR_STATE": str(state)}
+    env = {"CONFIGURATOR_KEYS": keys, "K": "k", "LINES": "a\nb", "CONFIGURATOR_STATE": str(state)}
     code, _, err = run(tmp_path, words, **env)
     assert code == 1
     assert message in err
     assert not (tmp_path / "seen").exists()
     assert not (state / "start").exists()
+
+
+def test_what_an_image_has_for_its_shells_reaches_the_engine_alone(tmp_path: Path) -> None:
+    """An image may read settings for every bash; they must not change the script before it."""
+    (tmp_path / "rc").write_text(f"echo read >>{tmp_path}/marker\nset -- other words\n")
+    image = {
+        "BASH_ENV": f"{tmp_path}/rc", "ENV": f"{tmp_path}/rc", "CDPATH": "/usr",
+        "SHELLOPTS": "noglob:xtrace", "BASH_FUNC_mkdir%%": "() { echo function >&2; exit 9; }",
+    }  # fmt: skip
+    done = subprocess.run(
+        [*BASH, str(entry(tmp_path)), *engine("one", "*")],
+        env={"PATH": "/usr/bin:/bin", "CONFIGURATOR_STATE": f"{tmp_path}/state", **image},
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    argv, env, _ = seen(tmp_path)
+    assert argv == ["one", "*"]
+    assert not (tmp_path / "marker").exists()
+    # Options are those of the last shell, and no engine's.
+    kept = {name: value for name, value in image.items() if name != "SHELLOPTS"}
+    assert {name: env.get(name) for name in image} == {**kept, "SHELLOPTS": None}
+    # Without the option all of it counts: this is what is kept away.
+    plain = subprocess.run(
+        ["bash", str(entry(tmp_path)), *engine()], env={"PATH": "/usr/bin:/bin", **image},
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (tmp_path / "marker").read_text() == "read\n"
+    assert "+ " in plain.stderr
 
 
 def test_without_a_command_it_says_so(tmp_path: Path) -> None:

@@ -3,53 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from stand_in import alive, environment, launch, rendered, seen, shellcheck, wait_for
-
-
-class Healthy(BaseHTTPRequestHandler):
-    """Answers that all is well."""
-
-    def do_GET(self) -> None:
-        """200."""
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-def bound(port: int) -> ThreadingHTTPServer:
-    """A server on a port, as soon as the last thread of one that was killed has let go of it."""
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            return ThreadingHTTPServer(("127.0.0.1", port), Healthy)
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-
-
-@contextmanager
-def another_server(port: int) -> Iterator[None]:
-    """A healthy server of this very process on a port."""
-    server = bound(port)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+from strangers import another_server
 
 
 def wait_for_line(log: Path, text: str) -> None:

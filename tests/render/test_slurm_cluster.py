@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 from render import ranks
 from render.cluster import Cluster, cluster
+from render.deployments import every, shipped
 from stand_in import free_port, wait_for, wait_until_gone
 from tools import need, need_root
 
 from configurator.render import TARGETS, write
+
+# One cluster, and one port where its ranks meet.
+pytestmark = pytest.mark.xdist_group("slurm")
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +26,32 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need_root("daemons of Slurm")
     with cluster(tmp_path_factory.mktemp("slurm")) as running:
         yield running
+
+
+def test_sbatch_would_start_every_job_on_the_nodes_that_it_needs(
+    slurm: Cluster, tmp_path: Path
+) -> None:
+    """All that is shipped and all that is generated; `--test-only` plans a job and runs nothing."""
+    for number, deployment in enumerate(every(tmp_path)):
+        out = tmp_path / f"out-{number}"
+        write(TARGETS["slurm"](deployment), out)
+        words = ("sbatch", "--test-only", "--partition=large", "job.sbatch")
+        done = slurm.run(*words, cwd=out, env=ranks.environment(out))
+        assert done.returncode == 0, f"{deployment.name}: {done.stderr}"
+        assert f"on nodes {NODES_OF[deployment.hosts]} in partition large" in done.stderr
+
+
+NODES_OF = {1: "large0", 2: "large[0-1]", 3: "large[0-2]", 4: "large[0-3]"}
+
+
+def test_a_job_that_cannot_start_anywhere_is_refused(slurm: Cluster, tmp_path: Path) -> None:
+    write(TARGETS["slurm"](shipped("muse-spark-open-gb300x8-tp8")), tmp_path)
+    env = ranks.environment(tmp_path)
+    good = ("sbatch", "--test-only", "--partition=large", "job.sbatch")
+    assert slurm.run(*good, cwd=tmp_path, env=env).returncode == 0
+    done = slurm.run(*good[:3], "--gpus-per-node=9", "job.sbatch", cwd=tmp_path, env=env)
+    assert done.returncode == 1
+    assert "Requested node configuration is not available" in done.stderr
 
 
 class Job:

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from render.test_docker_words import SHIPPED
+from render.deployments import CLEAN
 from stand_in import LIBRARY
 from test_packaging import build
 
@@ -31,21 +31,21 @@ def rendered(target: str, name: str, folder: Path | None = None, more: str = "")
 
 
 def start(target: str, name: str, folder: Path | None = None, more: str = "") -> str:
-    return rendered(target, name, folder, more)["START.md"]
+    files = rendered(target, name, folder, more)
+    return files.get("START.md") or files["host0/START.md"]
 
 
-@pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("name", SHIPPED)
-def test_engine_plugins_weights_and_the_way_back_are_said(target: str, name: str) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CLEAN)
+def test_engine_plugins_and_weights_are_said_the_same_everywhere(target: str, name: str) -> None:
     text = start(target, name)
     deployment = resolve(*LIBRARY.profile(name), LIBRARY)
-    assert "## Before you start" in text
+    assert "Before you start" in text
     assert "- The engine: " in text
     assert deployment.model.repository in text
     assert f"({deployment.model.weights_gb:g} GB)" in text
     assert f"hf download {deployment.model.repository}" in text
     assert "HF_TOKEN" in text
-    assert "## Change and roll back" in text
     for mechanism in deployment.mechanisms.values():
         for needed in (*mechanism.kernel.needs.plugins, *mechanism.kernel.needs.packages):
             assert f"`{needed}`" in text
@@ -54,8 +54,39 @@ def test_engine_plugins_weights_and_the_way_back_are_said(target: str, name: str
         assert str(deployment.engine.base.commit) in text
 
 
+@pytest.mark.parametrize("target", TARGETS_HERE)
+def test_the_way_back_is_said(target: str) -> None:
+    assert "## Change and roll back" in start(target, "ling-3.0-flash-spark")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_are_fetched_at_the_revision_that_is_launched(tmp_path: Path, target: str) -> None:
+    more = "model: {revision: 0a1b2c}\ncontainer: {cache: /var/cache/engine}\n"
+    text = start(target, "muse-spark-open-gb300x8", tmp_path, more)
+    into = (
+        "" if target in ("bash", "slurm", "systemd") else "HF_HOME=/var/cache/engine/huggingface "
+    )
+    target_model, draft = (
+        "meta-models/Muse-Spark-Open-816B-A42B-NVFP4",
+        "RadixArk/Muse-Spark-Open-DFlash2",
+    )
+    assert (
+        f"`{into}hf download {target_model} --revision 0a1b2c`; `{into}hf download {draft}`" in text
+    )
+
+
+@pytest.mark.parametrize("target", ["bash", "docker", "k8s"])
+def test_a_plugin_without_an_entry_point_of_its_own_is_said(tmp_path: Path, target: str) -> None:
+    """Its entry names none that preflight could look for."""
+    more = "optimizations: {fp8-lm-head: {provider: plugin}}\n"
+    text = start(target, "ling-3.0-flash-spark", tmp_path, more)
+    (line,) = [line for line in text.splitlines() if line.startswith("- The plugin ")]
+    assert "which is not part of SGLang" in line
+    assert line.endswith(", for fp8-lm-head.")
+
+
 @pytest.mark.parametrize("target", ["bash", "docker"])
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", CLEAN)
 def test_every_script_has_its_whole_line(target: str, name: str) -> None:
     files = rendered(target, name)
     text = files["START.md"]
@@ -66,7 +97,7 @@ def test_every_script_has_its_whole_line(target: str, name: str) -> None:
             given = [word.partition("=") for word in shlex.split(line)[:-1]]
             assert sorted(name for name, _, _ in given) == sorted(wanted)
             assert all(value.startswith("192.0.2.") for _, _, value in given)
-            for key in re.findall(r"SECRET_\d+=\$\{(\w+):-\}", script):
+            for key in re.findall(r"CONFIGURATOR_SECRET_\d+=\$\{(\w+):-\}", script):
                 assert f"export {key}`" in text
 
 

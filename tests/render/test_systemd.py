@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 import stand_in
-from render.generated import generated, started
+from render.deployments import address, every, shipped
+from render.generated import started
 from render.units import SYSTEMD, Unit, by_rules, by_systemd, settings, started_words
-from stand_in import LIBRARY, free_port, shellcheck
+from stand_in import LIBRARY, free_port
 from tools import need
 
 from configurator.deployment import Deployment, HostPlaceholder
@@ -24,23 +25,6 @@ from configurator.render.unitwords import command_word, setting_path, setting_wo
 from configurator.resolve import resolve
 from configurator.schema.profile import SecretRef
 
-SHIPPED = [
-    "ling-3.0-flash-spark",
-    "ling-3.0-flash-spark-baseline",
-    "ling-3.0-flash-spark-dspark",
-    "muse-spark-open-gb300x8",
-    "muse-spark-open-gb300x8-tp8",
-]
-
-
-def shipped(name: str) -> Deployment:
-    return resolve(*LIBRARY.profile(name), LIBRARY)
-
-
-def wild(folder: Path, count: int = 60) -> list[Deployment]:
-    """Shipped and generated ones; a name of its own for each."""
-    return [*map(shipped, SHIPPED), *generated(folder, count)]
-
 
 def units_of(deployment: Deployment) -> dict[str, str]:
     """Text by name of every service of a process, whatever its host."""
@@ -49,10 +33,6 @@ def units_of(deployment: Deployment) -> dict[str, str]:
         file.path.rpartition("/")[2]: file.text for file in TARGETS["systemd"](deployment)
     }  # fmt: skip
     return {name: text for name, text in found.items() if name in wanted}
-
-
-def address(word: HostPlaceholder) -> str:
-    return f"host-{word.replica}-{word.host}"
 
 
 def assert_starts(deployment: Deployment, units: dict[str, Unit]) -> None:
@@ -96,7 +76,7 @@ def _key(reference: SecretRef) -> str:
 
 
 def test_the_documented_rules_give_back_every_word(tmp_path: Path) -> None:
-    for deployment in wild(tmp_path, 100):
+    for deployment in every(tmp_path):
         units = {name: by_rules(text) for name, text in units_of(deployment).items()}
         assert_starts(deployment, units)
 
@@ -104,51 +84,47 @@ def test_the_documented_rules_give_back_every_word(tmp_path: Path) -> None:
 def test_systemd_itself_reads_the_same(tmp_path: Path) -> None:
     need(SYSTEMD)
     need("setpriv")
-    folder = tmp_path / "units"
-    folder.mkdir()
-    every = wild(tmp_path)
-    for deployment in every:
-        for name, text in units_of(deployment).items():
-            (folder / name).write_text(text)
-            (folder / name).chmod(0o644)
-    names = [path.name for path in folder.glob("*.service")]
-    found = by_systemd(folder, names)
-    assert set(found) == set(names)
-    for deployment in every:
+    made = every(tmp_path)
+    units = {name: text for one in made for name, text in units_of(one).items()}
+    found = by_systemd(units)
+    assert found.keys() == units.keys()
+    for deployment in made:
         assert_starts(deployment, found)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_systemd_verifies_every_unit_and_shellcheck_every_script(name: str, tmp_path: Path) -> None:
+def test_systemd_verifies_every_unit(tmp_path: Path) -> None:
+    """One call for every host: targets of a deployment have the same name on all of them."""
     need("systemd-analyze")
-    written = write(TARGETS["systemd"](shipped(name)), tmp_path)
-    for folder in {path.parent for path in written if path.suffix == ".service"}:
-        units = [path for path in written if path.parent == folder and path.suffix in _UNITS]
-        done = subprocess.run(
-            ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True,
-            check=False, env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"}, timeout=120,
-        )  # fmt: skip
-        assert (done.returncode, done.stderr) == (0, "")
-    shellcheck(*(path for path in written if path.suffix == ".sh"))
-
-
-_UNITS = (".service", ".target")
-
-
-def test_wild_units_are_verified_too(tmp_path: Path) -> None:
-    need("systemd-analyze")
-    folder = tmp_path / "units"
-    folder.mkdir()
-    for deployment in generated(tmp_path, 12):
+    folders: dict[str, dict[str, str]] = {}
+    for deployment in every(tmp_path):
         for file in TARGETS["systemd"](deployment):
-            name = file.path.rpartition("/")[2]
-            if name.endswith(".service"):
-                (folder / name).write_text(file.text)
+            folder, _, name = file.path.rpartition("/")
+            if name.endswith((".service", ".target")):
+                units = folders.setdefault(folder or "host0", {})
+                assert units.setdefault(name, file.text) == file.text
+    assert list(folders) == ["host0", "host1", "host2", "host3"]
+    for folder, units in folders.items():
+        verified(tmp_path / f"units-{folder}", units)
+
+
+def verified(folder: Path, units: dict[str, str]) -> None:
+    """systemd has nothing to say of these units, which are all that there are."""
+    folder.mkdir()
+    for name, text in units.items():
+        (folder / name).write_text(text)
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *folder.iterdir()], capture_output=True,
+        ["systemd-analyze", "verify", "--man=no", *sorted(folder.iterdir())], capture_output=True,
         text=True, check=False, env={**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"}, timeout=200,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_systemd_refuses_is_a_failure(tmp_path: Path) -> None:
+    need("systemd-analyze")
+    good = {"good.service": "[Service]\nExecStart=/bin/true\n"}
+    verified(tmp_path / "good", good)
+    with pytest.raises(AssertionError, match="NoSuchKey"):
+        verified(tmp_path / "bad", good | {"bad.service": good["good.service"] + "NoSuchKey=1\n"})
 
 
 def file_of(name: str, end: str) -> RenderedFile:
@@ -252,7 +228,7 @@ class Unitd:
                     "/var/lib/configurator/stub", str(folder / "state")
                 ),
                 file.executable,
-                file.mark,
+                mark=file.mark,
             )
             for file in TARGETS["systemd"](self.deployment)
         ]
@@ -326,7 +302,7 @@ def test_a_missing_key_fails_before_the_start(tmp_path: Path) -> None:
     (tmp_path / "credentials" / "secret-1").write_text("")
     before = one.run("ExecStartPre")
     assert before.returncode == 1
-    assert "the key secret-1 is empty; see LoadCredential= in the unit" in before.stderr
+    assert "is empty; it must hold the key; see LoadCredential= in the unit" in before.stderr
 
 
 def test_an_address_that_nobody_wrote_does_not_start_a_unit() -> None:

@@ -10,11 +10,13 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 SYSTEMD = "/lib/systemd/systemd"
+_ALL = "everything-here.target"
 _NOBODY = 65534
 _LETTERS = {"a": 7, "b": 8, "e": 27, "f": 12, "n": 10, "r": 13, "s": 32, "t": 9, "v": 11}
 
@@ -28,17 +30,33 @@ class Unit:
     env: dict[str, str] = field(default_factory=dict)
 
 
-def by_systemd(folder: Path, names: list[str]) -> dict[str, Unit]:
-    """The units of a folder as systemd itself has loaded them; it must not be root."""
-    for path in (folder, *folder.parents):
-        if path.stat().st_mode & 0o005 != 0o005:
-            path.chmod(path.stat().st_mode | 0o755)
-    target = folder / "everything-here.target"
-    target.write_text("[Unit]\n" + "".join(f"Wants={name}\n" for name in names))
-    target.chmod(0o644)
-    words = [SYSTEMD, "--test", "--system", f"--unit={target.name}"]
+def by_systemd(units: Mapping[str, str]) -> dict[str, Unit]:
+    """Units, as texts by their names, as systemd itself has loaded them; it must not be root.
+
+    The folder is none of pytest's, which are closed to others whenever some pytest starts.
+    """
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        target = {_ALL: "[Unit]\n" + "".join(f"Wants={name}\n" for name in units)}
+        for name, text in {**units, **target}.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o644)
+        text = _loaded(folder)
+    found = {}
+    for part in re.split(r"^\t-> Unit ", text, flags=re.MULTILINE)[1:]:
+        name, _, body = part.partition(":\n")
+        if name in units:
+            found[name] = _dumped(body)
+    return found
+
+
+def _loaded(folder: Path) -> str:
+    """What systemd says of the units of a folder."""
+    words = [SYSTEMD, "--test", "--system", f"--unit={_ALL}"]
     runtime = folder / "runtime"
-    runtime.mkdir(mode=0o777, exist_ok=True)
+    runtime.mkdir()
+    runtime.chmod(0o777)
     if os.geteuid() == 0:
         setpriv = shutil.which("setpriv") or "setpriv"
         words = [setpriv, f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", *words]
@@ -49,14 +67,7 @@ def by_systemd(folder: Path, names: list[str]) -> dict[str, Unit]:
         "LC_ALL": "C.UTF-8",
     }
     done = subprocess.run(words, env=env, capture_output=True, timeout=120, check=False)
-    target.unlink()
-    text = done.stdout.decode()
-    found = {}
-    for part in re.split(r"^\t-> Unit ", text, flags=re.MULTILINE)[1:]:
-        name, _, body = part.partition(":\n")
-        if name in names:
-            found[name] = _dumped(body)
-    return found
+    return done.stdout.decode()
 
 
 def _dumped(body: str) -> Unit:

@@ -765,10 +765,10 @@ def test_of_two_starts_in_one_log_the_last_is_told(validators: Validators) -> No
 
 
 def test_of_an_endless_text_only_the_beginning_is_looked_at() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for _ in range(50):
         kept = clean("api_key=verysecretvalue1 " + "A" * 3_000_000)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
     assert kept.startswith("api_key=<redacted> AAA")
     assert kept.endswith("… (2999419 characters more)")
 
@@ -779,6 +779,6 @@ def test_half_a_key_at_the_cut_is_not_shown() -> None:
 
 def test_an_endless_line_of_the_log_costs_no_time() -> None:
     hostile = LogLine(1, "Decode batch #running-req: " * 100_000)
-    began = time.monotonic()
+    began = time.process_time()
     assert charts([Replica(0, READY, log=(hostile,))], []) == []
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1

@@ -18,12 +18,12 @@ from configurator.selftest.engine import (
     ENVIRONMENT,
     Engine,
     Launcher,
-    _nodes,
     cache_folder,
     make_models,
     open_engine,
 )
 from configurator.selftest.matrix import Start, View
+from configurator.selftest.ports import nodes_of
 
 
 def launcher(folder: Path) -> Launcher:
@@ -185,7 +185,7 @@ def test_a_server_is_looked_at_and_stopped(tmp_path: Path) -> None:
 def test_whatever_outlives_its_group_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("configurator.selftest.engine._GRACE_S", 0.2)
+    monkeypatch.setattr("configurator.selftest.server._GRACE_S", 0.2)
     with launcher(tmp_path).server("one", Start(model="good", sabotage="stubborn")) as server:
         child = server.folder / "child"
         deadline = time.monotonic() + 15
@@ -204,7 +204,7 @@ def _runs(pid: int) -> bool:
 def test_a_start_that_hangs_is_looked_at_at_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("configurator.selftest.engine._GRACE_S", 0.2)
+    monkeypatch.setattr("configurator.selftest.server._GRACE_S", 0.2)
     start = Start(model="good", sabotage="hangs", until="Load weight begin")
     with launcher(tmp_path).server("one", start) as server:
         state = server.look(View()).replicas[0].state
@@ -212,7 +212,7 @@ def test_a_start_that_hangs_is_looked_at_at_its_words(
 
 
 def test_a_port_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("configurator.selftest.engine._CALL_S", 0.5)
+    monkeypatch.setattr("configurator.selftest.server._CALL_S", 0.5)
     one = launcher(tmp_path)
     with one.server("one", Start(model="good", port="taken", limit_s=20)) as server:
         server.process.wait(20)
@@ -255,8 +255,8 @@ def _environment(pid: int) -> str:
 
 def test_nodes_of_one_server_differ_in_rank_and_port_alone() -> None:
     alone = Start(model="good")
-    assert _nodes(alone, 1234) == [("server.log", 1234, [])]
-    first, second = _nodes(alone.model_copy(update={"nodes": 2}), 1234)
+    assert nodes_of(alone, 1234) == [("server.log", 1234, [])]
+    first, second = nodes_of(alone.model_copy(update={"nodes": 2}), 1234)
     assert (first[0], first[1], second[0]) == ("server.log", 1234, "server-1.log")
     assert second[1] != 1234
     assert first[2][-2:] == ["--node-rank", "0"]

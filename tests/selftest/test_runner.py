@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Barrier, Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +22,7 @@ from configurator.selftest.engine import Engine, Launcher
 from configurator.selftest.matrix import Expected, Matrix, Start, Trial
 from configurator.selftest.report import as_json, print_table
 from configurator.selftest.runner import Result, Table, judge_test, run_matrix
+from configurator.selftest.server import RunIsOverError, Running
 
 HEALTHY = read_evidence(recording("healthy"))
 SABOTAGED = read_evidence(recording("sabotaged"))
@@ -173,6 +178,76 @@ def test_a_matrix_is_run_on_servers(tmp_path: Path, validators: Validators) -> N
     assert table.seconds > 0
 
 
+class Side:
+    """Starts servers that are none: each does something before it is looked at."""
+
+    def __init__(self, look: Callable[[str], Evidence]) -> None:
+        self.running = Running()
+        self._look = look
+
+    @contextmanager
+    def server(self, name: str, start: Start) -> Iterator[Any]:
+        yield SimpleNamespace(look=lambda view: self._look(name), stop=lambda: None)
+
+
+def side_by_side(count: int) -> Matrix:
+    tests = [twin(name=f"twin-{n}", start=Start(model=f"{n}")) for n in range(count)]
+    return Matrix(tests=tuple(tests))
+
+
+def test_servers_run_side_by_side_and_the_table_is_in_order(validators: Validators) -> None:
+    together, last = Barrier(2), Event()
+
+    def look(name: str) -> Evidence:
+        # Nobody passes before two are here, and the first goes on after all others.
+        if name in ("twin-0", "twin-1"):
+            together.wait(20)
+        if name == "twin-0":
+            assert last.wait(20)
+        return HEALTHY
+
+    def told(result: Result) -> None:
+        seen.append(result.test.name)
+        if len(seen) == 3:
+            last.set()
+
+    seen: list[str] = []
+    side: Any = Side(look)
+    table = run_matrix(side_by_side(4), side, validators, told, jobs=2)
+    assert seen == ["twin-1", "twin-2", "twin-3", "twin-0"]
+    assert [result.test.name for result in table.results] == [f"twin-{n}" for n in range(4)]
+    assert table.last_line == "detected 0/0, false alarms 0/4"
+
+
+def test_an_error_of_one_ends_the_others(validators: Validators) -> None:
+    ended, started = Event(), []
+
+    def look(name: str) -> Evidence:
+        started.append(name)
+        if name == "twin-1":
+            raise RuntimeError("our own fault")
+        assert ended.wait(20)
+        return HEALTHY
+
+    side: Any = Side(look)
+    side.running = SimpleNamespace(end=ended.set)
+    with pytest.raises(RuntimeError, match="our own fault"):
+        run_matrix(side_by_side(9), side, validators, jobs=2)
+    assert ended.is_set()
+    assert len(started) < 9
+
+
+def test_after_the_end_nothing_starts(tmp_path: Path) -> None:
+    engine = Engine(fake_engine(tmp_path), "0.5.23")
+    launcher = Launcher.prepare(engine, tmp_path / "models", tmp_path / "runs")
+    with launcher.server("first", Start(model="good")) as server:
+        launcher.running.end()
+        assert server.process.poll() is not None
+        with pytest.raises(RunIsOverError), launcher.server("second", Start(model="good")):
+            pass
+    assert not (tmp_path / "runs" / "second" / "server.log").exists()
+
+
 def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(["selftest", "--list", "--only", "head-copied"]) == 0
     out = capsys.readouterr().out
@@ -187,6 +262,7 @@ def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture[str], tmp_p
     assert run(["selftest", "--engine", str(tmp_path / "none")]) == 2
     assert "configurator.selftest.install" in capsys.readouterr().err
     assert run(["selftest", "--only", "nothing"]) == 2
+    assert run(["selftest", "--jobs", "0"]) == 2
     assert run(["selftest", "--keep", str(tmp_path.parent)]) == 2
     assert "give a new or empty directory" in capsys.readouterr().err
 
@@ -198,7 +274,8 @@ def test_the_command_ends_with_the_result(
     small = Matrix(tests=(twin(), case()))
     monkeypatch.setattr("configurator.selftest.matrix.load_matrix", lambda: small)
     python = str(fake_engine(tmp_path))
-    assert run(["selftest", "--engine", python, "--keep", str(tmp_path / "kept")]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert run(["selftest", "--engine", python, "--keep", "kept", "--jobs", "1"]) == 0
     printed = capsys.readouterr()
     assert printed.out.splitlines()[-1] == "detected 1/1, false alarms 0/1"
     assert "[ 2/2] case" in printed.err

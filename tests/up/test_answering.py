@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from strangers import another_server
 from up.starts import Start, wait_until
 
 from configurator.demo.server import RecordedServer, _handler, recording
@@ -24,19 +23,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @contextmanager
-def another_server(port: int) -> Iterator[None]:
-    """A healthy server of this very process on a port."""
+def another_engine(port: int) -> Iterator[None]:
+    """A healthy server of this very process on a port, with all that an engine answers."""
     recorded = RecordedServer(recording("healthy"))
     recorded._server.server_close()
-    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(recorded))
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with another_server(port, _handler(recorded)):
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_another_start_that_takes_the_port_is_not_this_engine(tmp_path: Path) -> None:
@@ -69,7 +61,7 @@ def test_another_start_that_takes_the_port_is_not_this_engine(tmp_path: Path) ->
 def test_a_port_that_is_lost_during_the_self_check_proves_nothing(start: Start) -> None:
     process = start.up("loses-port", "--once")
     wait_until((start.folder / "lost").exists, "the port")
-    with another_server(start.port):
+    with another_engine(start.port):
         (start.folder / "go").touch()
         output, _ = process.communicate(timeout=50)
     assert process.returncode == 1, output

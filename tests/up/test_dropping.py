@@ -93,8 +93,9 @@ def test_the_rest_is_validated_anew(
     assert "speculative-algorithm" not in result.deployment.args
     assert "speculative-algorithm" in flagship.args
     assert "nextn-mtp" in flagship.layers.data["optimizations"]
-    dropped_claims = {c.id for n in names for c in flagship.mechanisms[n].kernel.claims}
-    assert not dropped_claims & set(result.deployment.profile.claims)
+    # Both figures of the profile were measured with what is dropped.
+    assert len(flagship.profile.claims) == 2
+    assert result.deployment.profile.claims == []
 
 
 def test_a_rest_that_has_errors_is_told(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import stat
 import subprocess
 import sys
@@ -30,7 +31,8 @@ from configurator.up.lock import (
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
-RUN = "0123456789abcdef"
+# Of this process alone: other tests that run at the same time look for strays too.
+RUN = secrets.token_hex(8)
 MARKED = {**os.environ, MARK: RUN}
 
 

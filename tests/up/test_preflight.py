@@ -220,6 +220,33 @@ def test_a_plugin_with_kernels_must_be_installed(tmp_path: Path) -> None:
     assert found("kernels", dataclasses.replace(on, engine=there)) == []
 
 
+@pytest.mark.parametrize("allowed", ["", " ", "x, nvidia_megakernel"])
+def test_a_plugin_with_kernels_may_be_loaded(tmp_path: Path, allowed: str) -> None:
+    assert found("kernels", _with_megakernel(tmp_path, allowed)) == []
+
+
+def test_a_list_of_plugins_without_that_of_the_kernels_is_refused(tmp_path: Path) -> None:
+    (finding,) = found("kernels", _with_megakernel(tmp_path, "x, configurator_probe"))
+    assert (finding.severity, finding.fact, finding.remedy) == (
+        "error",
+        "SGLANG_PLUGINS is 'x, configurator_probe', so nvidia_megakernel is not loaded, and with "
+        "it the kernels of nvidia-megakernel",
+        "set it to x, configurator_probe,nvidia_megakernel",
+    )
+
+
+def _with_megakernel(tmp_path: Path, allowed: str) -> Host:
+    """A host that has the plugin, and a list of those that may be loaded."""
+    library = Library()
+    made = resolve(*library.profile("muse-spark-open-gb300x8"), library)
+    on = host(tmp_path)
+    commands = tuple(
+        dataclasses.replace(one, env={**one.env, "SGLANG_PLUGINS": allowed}) for one in on.commands
+    )
+    there = dataclasses.replace(ENGINE, plugins=("configurator_probe", "nvidia_megakernel"))
+    return dataclasses.replace(on, deployment=made, commands=commands, engine=there)
+
+
 def test_a_version_that_is_not_public_is_not_asked_for(tmp_path: Path) -> None:
     library = Library()
     made = resolve(*library.profile("ling-3.0-flash-spark"), library)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Made by configurator 0.1.0, launch efc9af49a5feb1de: proves each start of one replica, from evidence, in a
+# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 65286f402ee7dadc: proves each start of one replica, from evidence, in a
 # container beside the engine that has configurator. A start counts as ready only once it is proven.
 #
 #   check.sh WORD...    words of `configurator check` that say where the replica is, with, from the
@@ -64,22 +64,46 @@ mark() {
   return 1
 }
 
-read_key() {
-  local from=$1 value=
-  case $from in
-    env:*) name=${from#env:} value=${!name-} ;;
-    file:*) if ! { [[ -r ${from#file:} ]] && value=$(<"${from#file:}"); }; then
-        trouble "the key file ${from#file:} cannot be read"
-        return 1
-      fi ;;
-    *) trouble "CONFIGURATOR_KEY is '$from'; it must be env:NAME or file:PATH"
-      return 1 ;;
+# The key of env:NAME or file:PATH goes into the variable $2; where it cannot be used, configurator_why
+# says why. A line break at its end is none of it; nothing that a request cannot carry is one.
+configurator_read_key() {
+  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where='' configurator_nul=''
+  configurator_why=''
+  case $1 in
+    env:*)
+      configurator_where="variable $configurator_name"
+      configurator_value=${!configurator_name-}
+      ;;
+    file:*)
+      configurator_where="the key file $configurator_name"
+      [[ -f $configurator_name && -r $configurator_name ]] ||
+        configurator_no_key "$configurator_where cannot be read" || return
+      # Only a NUL ends what is read here.
+      ! IFS= read -rd '' configurator_value <"$configurator_name" || configurator_nul=1
+      ;;
   esac
-  if [[ -z $value ]]; then
-    trouble "the key of $from is empty"
+  configurator_value=${configurator_value%$'\n'}
+  configurator_value=${configurator_value%$'\r'}
+  [[ -n $configurator_where ]] ||
+    configurator_no_key "'$1' says of no key where it is; write env:NAME or file:PATH" || return
+  [[ -z $configurator_nul ]] ||
+    configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
+  [[ -n $configurator_value ]] ||
+    configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ $configurator_value != *[$'\r\n']* ]] ||
+    configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
+  [[ $configurator_value != *[!!-~]* ]] ||
+    configurator_no_key "$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" || return
+  printf -v "$2" %s "$configurator_value"
+}
+configurator_no_key() { configurator_why=$1; return 1; }
+
+read_key() {
+  if ! configurator_read_key "$1" CONFIGURATOR_API_KEY; then
+    trouble "$configurator_why"
     return 1
   fi
-  export CONFIGURATOR_API_KEY=$value
+  export CONFIGURATOR_API_KEY
 }
 
 # What every check needs.

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Made by configurator 0.1.0, launch efc9af49a5feb1de: the first program of the engine's container or unit. It puts keys into their
+# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 65286f402ee7dadc: the first program of the engine's container or unit. It puts keys into their
 # places, lets the engine see the probe, keeps the log, and starts the engine.
 #
 #   entry.sh COMMAND WORD...      with, from the file that starts it:
-#   CONFIGURATOR_KEYS   PLACE=env:NAME or PLACE=file:PATH, apart by spaces; PLACE counts COMMAND as 0
+#   CONFIGURATOR_KEYS   PLACE=env:NAME or PLACE=file:PATH, apart by spaces; PLACE is a word, COMMAND
+#                       counting as 0, or a variable of the engine
 #   CONFIGURATOR_LOG    file that gets what the engine prints, besides standard output
 #   CONFIGURATOR_STATE  folder, of the rank that leads a replica: `start` in it names this start, and
 #                       check.sh writes the same name into `proven` once this start is proven
 # Nothing of it reaches the engine. Its command line shows the keys to other users of this host.
 # Every name here begins with configurator_: the engine's own variables pass through untouched.
 set -euo pipefail
+# Where an image has exported them, they would hand on the options of this script.
+export -n SHELLOPTS BASHOPTS
 
 configurator_here=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 configurator_fail() { printf 'entry.sh: %s\n' "$*" >&2; exit 1; }
@@ -28,21 +31,53 @@ if [[ -n $configurator_state ]]; then
   fi
 fi
 
-# The word of one entry of CONFIGURATOR_KEYS gets its key.
+# The key of env:NAME or file:PATH goes into the variable $2; where it cannot be used, configurator_why
+# says why. A line break at its end is none of it; nothing that a request cannot carry is one.
+configurator_read_key() {
+  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where='' configurator_nul=''
+  configurator_why=''
+  case $1 in
+    env:*)
+      configurator_where="variable $configurator_name"
+      configurator_value=${!configurator_name-}
+      ;;
+    file:*)
+      configurator_where="the key file $configurator_name"
+      [[ -f $configurator_name && -r $configurator_name ]] ||
+        configurator_no_key "$configurator_where cannot be read" || return
+      # Only a NUL ends what is read here.
+      ! IFS= read -rd '' configurator_value <"$configurator_name" || configurator_nul=1
+      ;;
+  esac
+  configurator_value=${configurator_value%$'\n'}
+  configurator_value=${configurator_value%$'\r'}
+  [[ -n $configurator_where ]] ||
+    configurator_no_key "'$1' says of no key where it is; write env:NAME or file:PATH" || return
+  [[ -z $configurator_nul ]] ||
+    configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
+  [[ -n $configurator_value ]] ||
+    configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ $configurator_value != *[$'\r\n']* ]] ||
+    configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
+  [[ $configurator_value != *[!!-~]* ]] ||
+    configurator_no_key "$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" || return
+  printf -v "$2" %s "$configurator_value"
+}
+configurator_no_key() { configurator_why=$1; return 1; }
+
+# The word or variable of one entry of CONFIGURATOR_KEYS gets its key.
+configurator_named=()
 configurator_put() {
-  local configurator_place=${1%%=*} configurator_from=${1#*=} configurator_name configurator_value=
+  local configurator_place=${1%%=*} configurator_key
+  if [[ $configurator_place =~ ^[A-Z_][A-Z0-9_]*$ ]]; then
+    configurator_read_key "${1#*=}" configurator_key || configurator_fail "$configurator_why"
+    configurator_named+=("$configurator_place=$configurator_key")
+    return
+  fi
   if [[ ! $configurator_place =~ ^[0-9]+$ ]] || ((configurator_place >= configurator_count)); then
     configurator_fail "CONFIGURATOR_KEYS has '$1': there is no word $configurator_place"
   fi
-  case $configurator_from in
-    env:*) configurator_name=${configurator_from#env:} configurator_value=${!configurator_name-} ;;
-    file:*) [[ -r ${configurator_from#file:} ]] ||
-        configurator_fail "the key file ${configurator_from#file:} cannot be read"
-      configurator_value=$(<"${configurator_from#file:}") ;;
-    *) configurator_fail "CONFIGURATOR_KEYS has '$configurator_from'; it must be env:NAME or file:PATH" ;;
-  esac
-  [[ -n $configurator_value ]] || configurator_fail "the key of $configurator_from is empty"
-  configurator_words[configurator_place]=$configurator_value
+  configurator_read_key "${1#*=}" "configurator_words[configurator_place]" || configurator_fail "$configurator_why"
 }
 
 read -ra configurator_keys <<<"${CONFIGURATOR_KEYS:-}"
@@ -53,6 +88,11 @@ for configurator_key in "${configurator_keys[@]}"; do
   # One key may stand in several places, so its variable goes last.
   [[ $configurator_key != *=env:* ]] || unset "${configurator_key#*=env:}"
 done
+# It may have the name of a variable that has just gone.
+for configurator_key in "${configurator_named[@]}"; do
+  export "${configurator_key?}"
+done
+unset configurator_named configurator_key
 
 # The router has no reports, and gets no probe.
 if [[ -d $configurator_here/probe && -n ${CONFIGURATOR_PROBE_DIR:-} ]]; then

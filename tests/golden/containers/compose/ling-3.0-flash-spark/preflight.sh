@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Made by configurator 0.1.0, launch efc9af49a5feb1de: what must hold before an engine of this host
+# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 65286f402ee7dadc: what must hold before an engine of this host
 # is started, looked at in the engine's own image.
 #
 #   CONFIGURATOR_SKIP    checks to leave out, for instance gpu,port; all for every one. Known here:
@@ -11,7 +11,7 @@ HERE=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 die() { say "FAILED: $*" >&2; exit 1; }
 # A command as the entry script would start it.
-engine() { bash "$HERE/entry.sh" "$@"; }
+engine() { bash -p "$HERE/entry.sh" "$@"; }
 
 KNOWN_CHECKS=,all,profile,keys,engine,packages,plugins,gpu,memory,port,
 skipped() {
@@ -31,21 +31,57 @@ check_settings() {
 }
 
 check_profile() {
-  head -n 1 -- "$HERE/profile.yaml" 2>/dev/null | grep -qF 'launch efc9af49a5feb1de' ||
+  head -n 1 -- "$HERE/profile.yaml" 2>/dev/null | grep -qF 'launch efc9af49a5feb1de, demands 65286f402ee7dadc' ||
     die "$HERE/profile.yaml is missing or of another rendering; copy the whole folder again"
-  say "preflight profile: launch efc9af49a5feb1de"
+  say "preflight profile: launch efc9af49a5feb1de, demands 65286f402ee7dadc"
 }
 
+# The key of env:NAME or file:PATH goes into the variable $2; where it cannot be used, configurator_why
+# says why. A line break at its end is none of it; nothing that a request cannot carry is one.
+configurator_read_key() {
+  local LC_ALL=C configurator_name=${1#*:} configurator_value='' configurator_where='' configurator_nul=''
+  configurator_why=''
+  case $1 in
+    env:*)
+      configurator_where="variable $configurator_name"
+      configurator_value=${!configurator_name-}
+      ;;
+    file:*)
+      configurator_where="the key file $configurator_name"
+      [[ -f $configurator_name && -r $configurator_name ]] ||
+        configurator_no_key "$configurator_where cannot be read" || return
+      # Only a NUL ends what is read here.
+      ! IFS= read -rd '' configurator_value <"$configurator_name" || configurator_nul=1
+      ;;
+  esac
+  configurator_value=${configurator_value%$'\n'}
+  configurator_value=${configurator_value%$'\r'}
+  [[ -n $configurator_where ]] ||
+    configurator_no_key "'$1' says of no key where it is; write env:NAME or file:PATH" || return
+  [[ -z $configurator_nul ]] ||
+    configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
+  [[ -n $configurator_value ]] ||
+    configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ $configurator_value != *[$'\r\n']* ]] ||
+    configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
+  [[ $configurator_value != *[!!-~]* ]] ||
+    configurator_no_key "$configurator_where holds a space, a control character or one that is not ASCII; put the key alone there" || return
+  printf -v "$2" %s "$configurator_value"
+}
+configurator_no_key() { configurator_why=$1; return 1; }
+
 check_keys() {
-  [[ -n ${LING_API_KEY:-} ]] || die "variable LING_API_KEY is empty; it must hold the key: export it, or give an --env-file"
+  # shellcheck disable=SC2034  # read to be looked at alone
+  local key
+  configurator_read_key env:LING_API_KEY key || die "$configurator_why: export it, or give an --env-file"
   unset -v LING_API_KEY
-  say "preflight keys: they are there"
+  say "preflight keys: they are there and can be used"
 }
 
 check_engine() {
   local found wanted=0.0.0.dev1+g079d40460
   found=$(engine python3 -c 'import importlib.metadata as m; print(m.version("sglang"))' 2>/dev/null) ||
-    die "sglang is not installed in this image; set container.image to an image that has it"
+    die "sglang is not installed for python3 in the image; set container.image to an image that has it"
   if [[ $found != "$wanted" ]]; then
     say "preflight engine: sglang reports $found, the build of the profile $wanted; development builds are not ordered"
   fi
@@ -56,7 +92,7 @@ check_packages() {
   local package packages=(humming-kernels)
   for package in "${packages[@]}"; do
     engine python3 -c 'import importlib.metadata as m, sys; m.version(sys.argv[1])' "$package" 2>/dev/null ||
-      die "package $package is not installed in this image; the profile needs it"
+      die "package $package is not installed for python3 in the image; the profile needs it"
   done
   say "preflight packages: ${packages[*]}"
 }

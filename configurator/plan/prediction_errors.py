@@ -1,0 +1,96 @@
+"""How wrong predictions are: of runs in a store, and of the measurements of the content."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from configurator.content import Library
+from configurator.plan.measured import Geometer, deployment_of
+from configurator.plan.predictions import Compared, Record
+from configurator.plan.step import Asked, step_of
+from configurator.schema.measurement import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """The error of one quantity over several runs."""
+
+    quantity: str
+    count: int
+    median: float
+    """Of predicted over measured."""
+    worst: float
+    """The ratio farthest from 1, either way."""
+    inside: int
+    """How many measured values lie in their predicted range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One measurement of the content against what the others predict of it."""
+
+    measurement: Measurement
+    compared: Compared
+    """Time a token; or the break-even of a launch that was timed with and without speculation."""
+    rests_on: tuple[str, ...]
+
+
+def errors_of(compared: Iterable[Compared]) -> tuple[Wrong, ...]:
+    """The error of each quantity, in the order in which they are met."""
+    groups: dict[str, list[Compared]] = {}
+    for each in compared:
+        groups.setdefault(each.quantity, []).append(each)
+    return tuple(_wrong(name, group) for name, group in groups.items())
+
+
+def errors_of_runs(records: Iterable[Record]) -> tuple[Wrong, ...]:
+    """The error of each quantity over the runs of a store."""
+    return errors_of(each for record in records for each in record.compared)
+
+
+def held_out(
+    library: Library, geometry_of: Geometer, *, whole_model: bool = False
+) -> tuple[Held, ...]:
+    """Every stored measurement, predicted without itself and its series.
+
+    Args:
+        library: the content.
+        geometry_of: counts the parts of what was measured.
+        whole_model: leave out all measurements of its model, on any hardware: as a model is
+            predicted that nobody has measured.
+
+    Returns:
+        What can be predicted; without the model's bytes nothing can.
+    """
+    found = []
+    every = [library.measurement(name) for name in library.names("measurement")]
+    for measurement in every:
+        out = {m.name for m in every if whole_model and m.model == measurement.model}
+        deployment = deployment_of(measurement, library)
+        geometry = geometry_of(deployment, library)
+        asked = Asked(
+            measurement.batch, measurement.context, measurement.experts, measurement.accepted
+        )
+        step = step_of(deployment, geometry, library, geometry_of, asked, left_out=out)
+        if step is None or step.per_token is None:
+            continue
+        token = step.per_token
+        compared = Compared(
+            "time a token", "s", token.low, token.value, token.high, measurement.per_token
+        )
+        found.append(Held(measurement, compared, step.efficiency.rests_on))
+        if measurement.plain_ms is not None and step.ratio is not None:
+            ratio, seen = step.ratio, measurement.step * 1000 / measurement.plain_ms
+            compared = Compared("break-even", "", ratio.low, ratio.value, ratio.high, seen)
+            found.append(Held(measurement, compared, step.efficiency.rests_on))
+    return tuple(found)
+
+
+def _wrong(quantity: str, group: list[Compared]) -> Wrong:
+    ratios = [each.ratio for each in group]
+    worst = max(ratios, key=lambda ratio: abs(math.log(ratio)))
+    inside = sum(each.inside for each in group)
+    return Wrong(quantity, len(group), median(ratios), worst, inside)

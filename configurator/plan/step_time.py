@@ -1,0 +1,93 @@
+"""Seconds of a forward pass: bytes over bandwidth, the rest a layer, or operations if more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from configurator.plan.figures import Figure, between
+from configurator.plan.model import Efficiency, Geometry, Pass, ReadOf
+from configurator.plan.step_passes import Forward
+from configurator.plan.step_reads import Load, operations_of, reads_of
+from configurator.schema.content import Hardware
+
+INTENSE = 100
+"""Operations a byte above which bandwidth alone is doubtful: half of what the machines of the
+content do whose throughput is known (206 to 313 in BF16)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What passes run on."""
+
+    hardware: Hardware
+    bandwidth: float
+    """GB/s of one GPU."""
+    efficiency: Efficiency
+
+
+def pass_of(geometry: Geometry, forward: Forward, load: Load, machine: Machine) -> Pass:
+    """One pass with its bytes and its time."""
+    reads = reads_of(geometry, forward, load)
+    time = _time(reads, forward, machine)
+    computed = _computed(geometry, forward, load, machine.hardware)
+    if computed is not None and computed[0] > time.low:
+        time = _at_least(time, computed)
+    return Pass(forward.name, forward.tokens, forward.times, reads, time)
+
+
+def size_of(reads: tuple[ReadOf, ...]) -> Figure:
+    """All bytes of a pass."""
+    return added([each.size for each in reads], "B", "header or entry of the model")
+
+
+def added(figures: list[Figure], unit: str, source: str) -> Figure:
+    """The sum; ranges add up, for what is behind them is the same in all."""
+    formula = " + ".join(f"{shown(each.value, unit)}" for each in figures) or "0"
+    return between(
+        sum(each.low for each in figures), sum(each.value for each in figures),
+        sum(each.high for each in figures), unit, formula, source,
+    )  # fmt: skip
+
+
+def shown(value: float, unit: str) -> str:
+    """A number with a unit that people read: GB, ms."""
+    if unit == "B":
+        return f"{value / 1e9:.3g} GB" if value >= 1e7 else f"{value / 1e6:.3g} MB"
+    return f"{value * 1e3:.3g} ms" if unit == "s" else f"{value:.3g}"
+
+
+def _time(reads: tuple[ReadOf, ...], forward: Forward, machine: Machine) -> Figure:
+    size, share = size_of(reads), machine.efficiency.share
+    rest, rate = machine.efficiency.layer, machine.bandwidth * 1e9
+    layers = forward.layers
+    formula = f"{shown(size.value, 'B')} / ({machine.bandwidth:g} GB/s x {share.value:.2f})"
+    if rest.high > 0 and layers:
+        formula += f" + {layers} layers x {rest.value * 1e6:.0f} us"
+    return between(
+        size.low / (rate * share.high) + layers * rest.low,
+        size.value / (rate * share.value) + layers * rest.value,
+        size.high / (rate * share.low) + layers * rest.high,
+        "s", formula, f"hardware entry {machine.hardware.name}; {share.source or share.formula}",
+    )  # fmt: skip
+
+
+def _computed(
+    geometry: Geometry, forward: Forward, load: Load, hardware: Hardware
+) -> tuple[float, float] | None:
+    """Seconds of the operations: at the rate of the weights' dtype, and in BF16."""
+    slow = hardware.tflops.get("bf16")
+    if slow is None:
+        return None
+    rates: dict[str, float] = {str(name): float(rate) for name, rate in hardware.tflops.items()}
+    counts = operations_of(geometry, forward, load)
+    fast = sum(count / (rates.get(dtype, slow) * 1e12) for dtype, count in counts.items())
+    return fast, sum(counts.values()) / (float(slow) * 1e12)
+
+
+def _at_least(time: Figure, computed: tuple[float, float]) -> Figure:
+    fast, slow = computed
+    formula = f"{time.formula}; at least {fast * 1e3:.3g} to {slow * 1e3:.3g} ms of operations"
+    low, high = max(time.low, fast), max(time.high, slow)
+    return between(
+        low, min(max(time.value, (fast + slow) / 2), high), high, "s", formula, time.source
+    )
