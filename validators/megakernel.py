@@ -341,3 +341,33 @@ def plugin_not_in_allowlist(deployment: Deployment) -> Iterator[Finding]:
                 f"SGLANG_PLUGINS allows {allowed.value}; {mechanism.name} is the plugin {_PLUGIN}",
                 f"set it to {allowed.value},{_PLUGIN}",
             )
+
+
+@rule(
+    "MEGA112",
+    "expert-parallelism-demanded-and-refused",
+    severity="info",
+    source=f"{_BINDING}; models/muse_spark.py, 'requires expert TP1; use EP equal to TP'",
+)
+def expert_parallelism_demanded_and_refused(deployment: Deployment) -> Iterator[Finding]:
+    """The model's own code wants expert equal to tensor, and the plugin refuses expert parallelism
+    unless its specification lists it, which is not public: only a start tells which gives way.
+
+    Bad:
+        extends: muse-spark-open-gb300x8
+
+    Good:
+        extends: muse-spark-open-gb300x8-tp8
+    """
+    topology, moe = deployment.profile.topology, deployment.model.moe
+    if moe is None or not moe.whole_experts or topology.expert == topology.tensor:
+        return
+    for mechanism in _plugins(deployment):
+        yield Finding(
+            ("topology", "expert"),
+            f"SGLang's own code runs {deployment.model.name} with expert equal to tensor "
+            f"({topology.tensor}), and {mechanism.name} refuses expert above 1 unless its "
+            f"specification lists it, which is not public; expert is {topology.expert}",
+            "start it once: either says so before the weights load. If it is SGLang ('use EP equal "
+            f"to TP'), set topology.expert to {topology.tensor} and ignore MEGA105 with that reason",
+        )

@@ -154,3 +154,32 @@ def activation_precision_not_stated(launch: Launch) -> Iterator[Finding]:
             "FlashInfer baseline is called W4A8: their accuracy and speed are not like for like",
             "read the precision from the running engine, or set the variable",
         )
+
+
+@rule(
+    "MOE113",
+    "experts-that-are-kept-whole-are-split",
+    source="sglang 0.5.23: models/muse_spark.py, 'requires expert TP1; use EP equal to TP'",
+)
+def experts_that_are_kept_whole_are_split(deployment: Deployment) -> Iterator[Finding]:
+    """The engine's code for this model keeps each expert whole on one rank: with an expert
+    parallel size other than the tensor parallel size it stops before the weights load.
+
+    Bad:
+        extends: muse-spark-open-gb300x8-tp8
+        topology: {expert: 1}
+
+    Good:
+        extends: muse-spark-open-gb300x8-tp8
+    """
+    topology, moe = deployment.profile.topology, deployment.model.moe
+    if moe is None or not moe.whole_experts or topology.expert == topology.tensor:
+        return
+    # MEGA112 weighs this against what the megakernel refuses.
+    if not deployment.of_family("megakernel"):
+        yield Finding(
+            ("topology", "expert"),
+            f"{deployment.model.name} runs with whole experts on each rank, so with expert equal "
+            f"to tensor; expert is {topology.expert} and tensor {topology.tensor}",
+            f"set topology.expert to {topology.tensor}",
+        )

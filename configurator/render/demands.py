@@ -28,16 +28,20 @@ def demands(deployment: Deployment) -> str:
 
 
 def _demanded(deployment: Deployment) -> dict[str, Any]:
-    """Every demand by its place: expectations with their policies, evidence, and the workload."""
+    """Every demand by its place: expectations with their policies, evidence, and the workload.
+
+    What is not set is left out: a later version that can be asked for more demands no more of an
+    old profile.
+    """
     found: dict[str, Any] = {}
     for one in deployment.expectations:
         place = ".".join(map(str, one.path))
         for name, value in dataclasses.asdict(one).items():
-            if name != "path":
+            if name != "path" and value is not None:
                 found[f"{place} ({one.mechanism}): {name}"] = value
     profile = deployment.profile
     for part in ("evidence", "workload"):
-        for name, value in getattr(profile, part).model_dump(mode="json").items():
+        for name, value in getattr(profile, part).model_dump(mode="json", exclude_none=True).items():
             found[f"{part}: {name}"] = value
     return found
 

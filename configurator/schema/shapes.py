@@ -74,6 +74,8 @@ class Moe(StrictModel):
     """Width of what the experts read, where a projection shrinks the residual stream first."""
     dense_layers: Annotated[int, Field(ge=0)] = 0
     """Layers that have a dense MLP instead: first_k_dense_replace."""
+    whole_experts: bool = False
+    """The engine keeps every expert whole on a rank: expert parallel size must equal tensor."""
 
 
 class Quantization(StrictModel):

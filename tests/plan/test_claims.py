@@ -128,9 +128,11 @@ def test_machine_topology_and_mechanisms_decide(
 
 def test_a_division_that_a_publication_does_not_state_is_taken_for_1(tmp_path: Path) -> None:
     tp8 = "muse-spark-open-gb300x8-tp8"
-    assert "expert" not in {
-        r.condition for r in held(deployment(tp8), "muse-ordinary-step-12.9").open
-    }
+    undivided = changed(tmp_path, f"extends: {tp8}\ntopology: {{expert: 1}}\n")
+    needed = [r.condition for r in held(undivided, "muse-ordinary-step-12.9").open if r.needed]
+    assert "expert" not in needed
+    rows = [r.text for r in held(deployment(tp8), "muse-ordinary-step-12.9").open if r.needed]
+    assert rows[:1] == ["expert: not stated there, 8 here"]
     mine = changed(tmp_path, f"extends: {tp8}\ntopology: {{expert: 4, data: 2}}\n")
     rows = [r.text for r in held(mine, "muse-ordinary-step-12.9").open if r.needed]
     assert rows[:2] == ["expert: not stated there, 4 here", "data: not stated there, 2 here"]
