@@ -16,6 +16,7 @@ GOOD = (
     "ling-3.0-flash-spark",
     "ling-3.0-flash-spark-baseline",
     "ling-3.0-flash-spark-dspark",
+    "ling-3.0-flash-spark-plugin",
     "muse-spark-open-gb300x8",
     "muse-spark-open-gb300x8-tp8",
 )
@@ -94,6 +95,8 @@ def test_the_release_is_refused_for_the_fp8_head(result: Validation) -> None:
         assert part in of(result, "HEAD104").message
     for code in ("HEAD102", "HEAD103"):
         assert "ling-v3-mxfp4-humming" in of(result, code).remedy
+    for code in ("HEAD102", "HEAD103", "HEAD104"):
+        assert "'fp8-lm-head: {provider: configurator}'" in of(result, code).remedy
     assert "814d2d16" in of(result, "HEAD104").remedy
 
 
