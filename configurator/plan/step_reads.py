@@ -43,7 +43,7 @@ def distinct_experts(experts: int, chosen: int, tokens: float) -> float:
 
     Neighbouring tokens choose alike, so that a measured count is smaller.
     """
-    missed: float = (1 - chosen / experts) ** tokens
+    missed: float = (1 - min(chosen, experts) / experts) ** tokens
     return experts * (1 - missed)
 
 

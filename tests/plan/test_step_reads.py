@@ -142,3 +142,7 @@ def test_operations_are_two_a_parameter_and_token_of_the_experts_chosen() -> Non
     found = operations_of(of(dense, head, experts()), target(4), load(batch=2))
     assert found["fp8"] == 2 * 100 * 8
     assert found["bf16"] == pytest.approx(2 * (10 + 256e6 * 8 / 256) * 8)
+
+
+def test_a_config_whose_tokens_choose_more_experts_than_there_are() -> None:
+    assert distinct_experts(8, 128, 3) == 8
