@@ -298,11 +298,7 @@ def _named(path: str, library: Library) -> Model | None:
 def _nextn(target: _Source, ranks: Ranks) -> tuple[list[Part], list[str]]:
     """The prediction layers of the target's own checkpoint."""
     shape, checkpoint = target.shape, target.checkpoint
-    if (
-        checkpoint is not None
-        and whole(checkpoint)
-        and not lacking(checkpoint, shape.layers)
-    ):
+    if checkpoint is not None and whole(checkpoint) and not lacking(checkpoint, shape.layers):
         parts = [p for p in parts_of_headers(checkpoint, shape, ranks) if p.owner == "draft"]
         if not parts:
             return [], [f"{shape.source} promises prediction layers, and no tensor is one"]

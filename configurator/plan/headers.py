@@ -61,7 +61,7 @@ _CLASSES = {
     "mixers": _Class("linear attention", "attention"),
     "mlp": _Class("dense MLP", "dense"),
     "embedding": _Class("embedding", "vocabulary", "rows"),
-    "head": _Class("LM head", "vocabulary"),
+    "head": _Class("LM head", "head"),
     "norms": _Class("norms", "replicated"),
     "other": _Class("other", "replicated"),
 }

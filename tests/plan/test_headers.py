@@ -215,7 +215,8 @@ def test_a_checkpoint_that_is_half_there_is_counted_from_its_config(
         else "1 of 4 files model-*.safetensors are there"
     )
     assert found.unknown == (f"weights from headers: {lacks}",)
-    assert found.weights is not None and expected.weights is not None
+    assert found.weights is not None
+    assert expected.weights is not None
     assert found.weights.value == pytest.approx(expected.weights.value, rel=0.01)
     assert found.draft is not None
 
