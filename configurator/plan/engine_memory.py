@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from configurator.deployment import Deployment
 from configurator.plan import settings
 from configurator.plan.model import Geometry
-from configurator.plan.sharing import groups_of
+from configurator.plan.sharing import groups_of, size_of
 
 MIB = 2**20
 GIB = 2**30
@@ -82,7 +82,7 @@ def steps_of(deployment: Deployment, geometry: Geometry, total: float) -> Steps:
         batch = 0
     latent = any(cache.kind == "mla" for cache in geometry.caches)
     largest = min(chunk, settings.natural(deployment, "max-total-tokens") or chunk)
-    prefills = len(_prefill_sizes(min(8192, largest) if latent else largest))
+    prefills = _prefill_sizes(min(8192, largest) if latent else largest)
     if uncut:
         # No size is captured; latent attention has its reserve all the same.
         prefills = int(latent)
@@ -100,7 +100,7 @@ def _batch(deployment: Deployment, default: int) -> int:
     for name in ("cuda-graph-bs-decode", "cuda-graph-bs"):
         asked = deployment.arg(name)
         sizes = asked if isinstance(asked, tuple) else (asked,)
-        numbers = [int(str(size)) for size in sizes if str(size).isdecimal()]
+        numbers = [found for size in sizes if (found := size_of(size))]
         if numbers:
             return max(numbers)
     for name in ("cuda-graph-max-bs-decode", "cuda-graph-max-bs"):
@@ -110,12 +110,14 @@ def _batch(deployment: Deployment, default: int) -> int:
     return min(default, running(deployment) or default)
 
 
-def _prefill_sizes(largest: int) -> list[int]:
+def _prefill_sizes(largest: int) -> int:
+    """How many sizes of prefill are captured."""
     sizes = [
         *range(4, 33, 4), *range(48, 257, 16), *range(288, 513, 32), *range(576, 1025, 64),
-        *range(1280, 4097, 256), *range(4608, largest + 1, 512),
+        *range(1280, 4097, 256),
     ]  # fmt: skip
-    return [size for size in sizes if size <= largest]
+    few = sum(1 for size in sizes if size <= largest)
+    return few + len(range(4608, largest + 1, 512))
 
 
 def graphs_of(steps: Steps) -> tuple[float, str]:
@@ -213,7 +215,7 @@ def cells_of(deployment: Deployment, geometry: Geometry, steps: Steps) -> Cells 
     window = max((cache.window or 0 for cache in pooled), default=0)
     if not pooled:
         return Cells(full, 0, 0, 0)
-    ratio = settings.number(deployment, "swa-full-tokens-ratio") or _SLIDING_RATIO
+    ratio = settings.ratio(deployment, "swa-full-tokens-ratio", _SLIDING_RATIO)
     asked = settings.natural(deployment, "max-running-requests")
     if asked is not None and settings.on(deployment, "disable-radix-cache"):
         requests = max(1, asked // groups_of(deployment))
@@ -290,7 +292,7 @@ def states_of(
     elif settings.on(deployment, "disable-radix-cache") and limit is not None:
         slots, why = limit, f"one a request of --max-running-requests {limit}"
     else:
-        ratio = settings.number(deployment, "mamba-full-memory-ratio") or _STATE_RATIO
+        ratio = settings.ratio(deployment, "mamba-full-memory-ratio", _STATE_RATIO)
         slots, why = _fitted(ratio, rest - fixed * (1 + ratio) / ratio, state, ring, steps, each)
     requests = min(limit or slots, slots // each) if steps else 0
     pool = (slots + 1) * (state + ring) + fixed

@@ -228,7 +228,7 @@ def _of_states(room: Room) -> list[str]:
 
 def _of_unified(room: Room) -> list[str]:
     """Whether the floor that preflight asks for is enough to start."""
-    if not room.deployment.hardware.unified_memory:
+    if not room.deployment.hardware.unified_memory or room.fraction <= 0:
         return []
     least = (room.loaded.value + needed(room)) / room.fraction / GIB
     floor = room.deployment.profile.memory.min_available_gib

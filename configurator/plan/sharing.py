@@ -7,6 +7,7 @@ from typing import Literal
 
 from configurator.deployment import Deployment
 
+_LARGEST, _DIGITS = 2**31 - 1, 20
 Divided = Literal[
     "tensor", "expert", "attention", "kv", "vocabulary", "head", "dense", "replicated"
 ]
@@ -55,12 +56,20 @@ class Ranks:
         return self.dense if divided == "dense" else 1
 
 
+def size_of(value: object) -> int | None:
+    """The whole number above zero that an argument has; None for anything else, among it what
+    the engine's counters do not hold."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 < value <= _LARGEST else None
+
+
 def groups_of(deployment: Deployment) -> int:
     """Groups of data parallel attention, each with caches of its own; 1 without."""
-    asked = deployment.arg("attn-dp-size")
-    if isinstance(asked, str) and asked.isdecimal():
-        asked = int(asked)
-    if isinstance(asked, int) and not isinstance(asked, bool) and asked > 1:
+    asked = size_of(deployment.arg("attn-dp-size")) or 1
+    if asked > 1:
         return asked
     attends = deployment.arg("enable-dp-attention") is True
     return deployment.profile.topology.data if attends else 1
@@ -75,13 +84,13 @@ def ranks_of(deployment: Deployment) -> Ranks:
     topology = deployment.profile.topology
     tensor = topology.tensor
     data = groups_of(deployment)
-    dense = deployment.arg("moe-dense-tp-size")
+    dense = size_of(deployment.arg("moe-dense-tp-size"))
     return Ranks(
         tensor,
         topology.pipeline,
         topology.expert,
         data,
-        dense if isinstance(dense, int) and not isinstance(dense, bool) else tensor,
+        dense or tensor,
         max(1, tensor // data),
         deployment.arg("enable-dp-lm-head") is True,
     )

@@ -175,3 +175,10 @@ def test_one_lm_head_is_shared_by_all_groups_of_data_parallel_attention(tmp_path
         parts = {part.name: part.pieces for part in geometry_of(found, LIBRARY).parts}
         pieces.append((parts["LM head"], parts["embedding"], parts["attention"]))
     assert pieces == [(8, 1, 1), (1, 1, 1)]
+
+
+def test_a_path_that_cannot_be_one_is_no_directory(tmp_path: Path) -> None:
+    path = "1" * 400
+    text = "extra: {args: {speculative-algorithm: EAGLE, speculative-num-draft-tokens: 4, "
+    found = deployment(tmp_path, f"{text}speculative-draft-model-path: '{path}'}}}}\n")
+    assert geometry_of(found, LIBRARY).draft is None

@@ -242,7 +242,11 @@ def test_an_engine_of_which_sliding_pools_are_not_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("args", ["mem-fraction-static: 7", "max-total-tokens: many",
-                                  "page-size: -1", "swa-full-tokens-ratio: x"])  # fmt: skip
+                                  "page-size: -1", "swa-full-tokens-ratio: x",
+                                  "attn-dp-size: 1.5", "cuda-graph-max-bs: 1" + "0" * 400,
+                                  "cuda-graph-bs: 1" + "0" * 400,
+                                  "chunked-prefill-size: 1000000000000",
+                                  "mamba-full-memory-ratio: -1"])  # fmt: skip
 def test_arguments_that_make_no_sense_change_nothing(tmp_path: Path, args: str) -> None:
     plain = planned(deployment(tmp_path))
     memory = planned(deployment(tmp_path, f"extra: {{args: {{{args}}}}}\n"))
@@ -353,3 +357,18 @@ extra: {args: {enable-linear-replayssm-spec: true, max-mamba-cache-size: 64,
     memory = planned(deployment(tmp_path, text, model=model))
     # SGLang 0.5.23, _handle_max_mamba_cache: replayssm_fixed_bytes, of requests and one more.
     assert shares(memory)["state"] == 65 * state + 5 * ring
+
+
+@pytest.mark.parametrize(
+    "args", ["mamba-full-memory-ratio: -1", "mamba-full-memory-ratio: 1.0e-300"]
+)
+def test_a_ratio_that_cannot_be_is_none_for_states_either(tmp_path: Path, args: str) -> None:
+    model = "{name: ling-3.0-flash-fp4}"
+    plain = planned(deployment(tmp_path, model=model))
+    assert planned(deployment(tmp_path, f"extra: {{args: {{{args}}}}}\n", model=model)) == plain
+
+
+def test_graphs_that_leave_nothing_of_unified_memory(tmp_path: Path) -> None:
+    text = "extra: {args: {cuda-graph-max-bs: 1000000}}\n"
+    spark = "{name: dgx-spark, gpus: 1}"
+    assert planned(deployment(tmp_path, text, hardware=spark)).fits is False
