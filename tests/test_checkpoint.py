@@ -480,5 +480,5 @@ def test_a_shape_that_its_bytes_do_not_hold_is_no_tensor(
     header = json.dumps({"a": entry}).encode()
     file = tmp_path / "model.safetensors"
     file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
-    with pytest.raises(ConfiguratorError, match="CKPT002.*without a proper entry for 'a'"):
+    with pytest.raises(ConfiguratorError, match=r"CKPT002.*without a proper entry for 'a'"):
         read_header(file)
