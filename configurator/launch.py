@@ -5,6 +5,7 @@ A profile resolves to one, and every launch command that people already have is 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,7 +163,8 @@ def launch_of(deployment: Deployment) -> Launch:
 
 def checkpoint_at(path: str | None) -> Checkpoint | None:
     """The checkpoint of a path; None when it is not a directory of this machine."""
-    if not path or not Path(path).is_dir():
+    # Not of Path, whose is_dir raises where a name is too long to be one.
+    if not path or not os.path.isdir(path):
         return None
     from configurator.checkpoint import read_checkpoint
 

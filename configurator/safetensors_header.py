@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,13 @@ LIMIT = 100_000_000
 """Bytes; the library's own limit for a header."""
 
 _POINTER = b"version https://git-lfs"
+_WIDTHS = {
+    "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "BF16": 2, "F16": 2, "I16": 2,
+    "U16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "U8": 1, "BOOL": 1,
+}  # fmt: skip
+"""Bytes of an element; other types, such as those of 4 bits, are not held to one."""
+_LARGEST = 1 << 63
+_MOST_DIMENSIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +87,22 @@ def _tensor(name: str, entry: Any) -> Tensor | None:
     if not isinstance(dtype, str) or shape is None or offsets is None or len(offsets) != 2:
         return None
     start, end = offsets
-    return Tensor(name, dtype, shape, end - start) if start <= end else None
+    tensor = Tensor(name, dtype, shape, end - start)
+    return tensor if start <= end and _fits(tensor) else None
+
+
+def _fits(tensor: Tensor) -> bool:
+    """The bytes are as many as the shape takes, or for a type of any width not too few."""
+    count, width = prod(tensor.shape), _WIDTHS.get(tensor.dtype)
+    return count <= 8 * tensor.size if width is None else count * width == tensor.size
 
 
 def _naturals(value: Any) -> tuple[int, ...] | None:
-    fits = isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+    fits = (
+        isinstance(value, list)
+        and len(value) <= _MOST_DIMENSIONS
+        and all(type(item) is int and 0 <= item < _LARGEST for item in value)
+    )
     return tuple(value) if fits else None
 
 

@@ -463,3 +463,22 @@ def test_tied_embeddings() -> None:
     assert of({"tie_word_embeddings": True}).tied is True
     assert of({"text_config": {"tie_word_embeddings": False}}).tied is False
     assert of({}).tied is None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "BF16", "shape": [3], "data_offsets": [0, 4]},
+        {"dtype": "F4", "shape": [1000], "data_offsets": [0, 8]},
+        {"dtype": "F4", "shape": [10**400], "data_offsets": [0, 8]},
+        {"dtype": "F4", "shape": [1] * 40, "data_offsets": [0, 8]},
+    ],
+)
+def test_a_shape_that_its_bytes_do_not_hold_is_no_tensor(
+    tmp_path: Path, entry: dict[str, object]
+) -> None:
+    header = json.dumps({"a": entry}).encode()
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    with pytest.raises(ConfiguratorError, match=r"CKPT002.*without a proper entry for 'a'"):
+        read_header(file)

@@ -7,7 +7,6 @@ with, so that kernels of a replayed graph count for the step that launched the g
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -202,6 +201,8 @@ def _correlation(event: dict[str, Any]) -> int:
 
 
 _HUGE = 1 << 62
+_LATEST = 1e18
+"""Microseconds beyond any clock's, whose sums could be no number."""
 
 
 def _number(value: Any) -> float:
@@ -212,4 +213,4 @@ def _number(value: Any) -> float:
         number = float(value)
     except OverflowError:
         return 0.0
-    return number if math.isfinite(number) else 0.0
+    return number if abs(number) < _LATEST else 0.0

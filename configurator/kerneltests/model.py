@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Verdict = Literal["ok", "slow", "wrong", "not_run"]
 """`wrong` is also a crash, a silence and a missing package that was asked for."""
@@ -39,6 +39,12 @@ class Measured(_Answered):
     high: float = Field(gt=0)
     """90th percentile, likewise."""
     runs: int = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Measured:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.value:g} is not between {self.low:g} and {self.high:g}")
+        return self
 
 
 class Answer(_Answered):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from configurator.collector.redaction import redact_text
+from configurator.collector.redaction import redact_json, redact_text
 from configurator.content import ROOT
 from configurator.kerneltests.model import Answer, Check, Chosen, Promise, Result, Verdict
 from configurator.up.asking import ask
@@ -52,14 +52,24 @@ def read_answer(out: str) -> tuple[Answer | None, str]:
     line = next((line for line in reversed(out.splitlines()) if line.strip()), "")
     try:
         # No text of Python's JSON that is none of the standard's, as NaN.
-        return Answer.model_validate(json.loads(line, parse_constant=_refuse)), ""
+        found = _legible(redact_json(json.loads(line, parse_constant=_refuse)))
+        return Answer.model_validate(found), ""
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the whole"
-        return None, f"its answer is no self-test's: {place}: {first['msg']}"
+        return None, f"its answer is no self-test's: {_legible(place)}: {first['msg']}"
     except (ValueError, RecursionError):
         shown = redact_text(line.strip()[:100])
         return None, f"its last line is no JSON object: {shown!r}" if line else "it printed nothing"
+
+
+def _legible(value: Any) -> Any:
+    """The same JSON value with a space for what would steer a terminal."""
+    if isinstance(value, str):
+        return "".join(c if c.isprintable() else " " for c in value)
+    if isinstance(value, dict):
+        return {_legible(name): _legible(item) for name, item in value.items()}
+    return [_legible(item) for item in value] if isinstance(value, list) else value
 
 
 def _refuse(text: str) -> Any:
@@ -69,6 +79,7 @@ def _refuse(text: str) -> Any:
 def how_it_ended(code: int, err: str) -> str:
     """Why a process gave no answer, with its last line."""
     last = next((line.strip() for line in reversed(err.splitlines()) if line.strip()), "")
+    last = str(_legible(redact_text(last[:300])))
     if code == _CUT_OFF and last:
         return last
     if code < 0:
@@ -78,7 +89,7 @@ def how_it_ended(code: int, err: str) -> str:
             how = f"crashed: signal {-code}"
     else:
         how = f"crashed: exit code {code}"
-    return f"{how}; its last line: {redact_text(last[:300])}" if last else how
+    return f"{how}; its last line: {last}" if last else how
 
 
 def judged(chosen: Chosen, answer: Answer, seconds: float) -> Result:

@@ -7,10 +7,12 @@ measurement.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from configurator.collector.writing import write
 from configurator.errors import ConfiguratorError
 from configurator.kerneltests.model import Measured, Result, Verdict
+from configurator.regular import NotRegularError, TooLargeError, read_regular
 
 FORMAT: Literal[1] = 1
 _MOST_BYTES = 1 << 20
@@ -67,11 +70,11 @@ def read_figures(path: Path) -> HostFigures | None:
         ConfiguratorError: KRN002, it cannot be read, or is something else.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise _unusable(path, f"is larger than {_MOST_BYTES >> 20} MiB")
-        return HostFigures.model_validate_json(path.read_bytes())
+        return HostFigures.model_validate_json(read_regular(path, _MOST_BYTES))
     except FileNotFoundError:
         return None
+    except (NotRegularError, TooLargeError) as error:
+        raise _unusable(path, str(error.strerror)) from error
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from error
     except ValidationError as error:
@@ -97,14 +100,27 @@ def keep(path: Path, results: Iterable[Result]) -> bool:
     }  # fmt: skip
     if not new:
         return False
-    before = read_figures(path)
-    kept = {**(before.selftests if before else {}), **new}
-    figures = HostFigures(format=FORMAT, host=platform.node(), selftests=dict(sorted(kept.items())))
     try:
-        write(path, figures.model_dump(mode="json"), ())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(path):
+            before = read_figures(path)
+            kept = dict(sorted({**(before.selftests if before else {}), **new}.items()))
+            figures = HostFigures(format=FORMAT, host=platform.node(), selftests=kept)
+            write(path, figures.model_dump(mode="json"), ())
     except OSError as error:
         raise _unusable(path, f"cannot be written: {error.strerror}") from error
     return True
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """No two runs add to a file at a time, or one would lose what the other measured."""
+    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _unusable(path: Path, fact: str) -> ConfiguratorError:

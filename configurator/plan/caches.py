@@ -142,7 +142,10 @@ def _state(
     )
     none = exact(0, "B/token", "a state, whatever the length", shape.source)
     ring = _ring(shape, linear, layers.count, over, kept.ring) if kept.ring else None
-    return Cache(layers.kind, owner, layers.count, none, figure, ring=ring)
+    a_request = linear.gate != "kda"
+    return Cache(
+        layers.kind, owner, layers.count, none, figure, ring=ring, ring_a_request=a_request
+    )
 
 
 def _ring(shape: Shape, linear: Linear, layers: int, over: int, length: int) -> Figure:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from configurator.deployment import Deployment
 from configurator.plan import settings
 from configurator.plan.model import Geometry
+from configurator.plan.sharing import groups_of, size_of
 
 MIB = 2**20
 GIB = 2**30
@@ -34,6 +35,14 @@ _CONSTANT = 512 * MIB
 _PER_BATCH = 2 * MIB
 _PER_PREFILL = 8 * MIB
 _LATENT_PREFILL = 1536 * MIB
+_PADDED = (3 * MIB, 4.5 * MIB, 300)
+"""A request of the largest decode batch and group of data parallel attention; above so many."""
+_DEEPEP = 2 * GIB
+_PREFILL_TOKENS = 16384
+"""--max-prefill-tokens where nothing is said."""
+_FEWEST, _MOST, _A_CONTEXT = 2048, 4096, 512
+"""Requests at once that the engine allows where nothing is said: 512 a context that the pool
+holds, and within these two."""
 _FLOOR = 10 * GIB
 _FLOOR_FROM = 60 * GIB
 
@@ -49,6 +58,10 @@ class Steps:
     prefills: int
     """Captured sizes of prefill; 0: no graphs."""
     latent: bool
+    padded: float = 0
+    """Bytes that data parallel attention pads its batches with."""
+    exchange: float = 0
+    """Bytes of DeepEP's buffers, beyond the engine's floor."""
 
 
 def steps_of(deployment: Deployment, geometry: Geometry, total: float) -> Steps:
@@ -56,27 +69,38 @@ def steps_of(deployment: Deployment, geometry: Geometry, total: float) -> Steps:
     chunk, few, many = next(
         ((c, f, m) for below, c, f, m in _CLASSES if total < below * GIB), _LARGEST
     )
+    uncut = (settings.number(deployment, "chunked-prefill-size") or 1) < 1
+    if uncut:
+        # The engine then prepares for all tokens of one prefill.
+        chunk = settings.natural(deployment, "max-prefill-tokens") or _PREFILL_TOKENS
     chunk = settings.natural(deployment, "chunked-prefill-size") or chunk
     batch = _batch(deployment, few if deployment.profile.topology.tensor < 4 else many)
+    groups = groups_of(deployment)
+    padded = batch * groups * _PADDED[batch > _PADDED[2]] if groups > 1 else 0.0
     off = settings.on(deployment, "disable-cuda-graph")
     if off or settings.text(deployment, "cuda-graph-backend-decode") == "disabled":
         batch = 0
     latent = any(cache.kind == "mla" for cache in geometry.caches)
-    prefills = len(_prefill_sizes(min(8192, chunk) if latent else chunk))
+    largest = min(chunk, settings.natural(deployment, "max-total-tokens") or chunk)
+    prefills = _prefill_sizes(min(8192, largest) if latent else largest)
+    if uncut:
+        # No size is captured; latent attention has its reserve all the same.
+        prefills = int(latent)
     if (
         off
         or settings.on(deployment, "disable-prefill-cuda-graph")
         or settings.text(deployment, "cuda-graph-backend-prefill") == "disabled"
     ):
         prefills = 0
-    return Steps(chunk, batch, prefills, latent)
+    exchange = _DEEPEP if batch and settings.text(deployment, "moe-a2a-backend") == "deepep" else 0
+    return Steps(chunk, batch, prefills, latent, padded, exchange)
 
 
 def _batch(deployment: Deployment, default: int) -> int:
     for name in ("cuda-graph-bs-decode", "cuda-graph-bs"):
         asked = deployment.arg(name)
         sizes = asked if isinstance(asked, tuple) else (asked,)
-        numbers = [int(str(size)) for size in sizes if str(size).isdecimal()]
+        numbers = [found for size in sizes if (found := size_of(size))]
         if numbers:
             return max(numbers)
     for name in ("cuda-graph-max-bs-decode", "cuda-graph-max-bs"):
@@ -86,12 +110,14 @@ def _batch(deployment: Deployment, default: int) -> int:
     return min(default, running(deployment) or default)
 
 
-def _prefill_sizes(largest: int) -> list[int]:
+def _prefill_sizes(largest: int) -> int:
+    """How many sizes of prefill are captured."""
     sizes = [
         *range(4, 33, 4), *range(48, 257, 16), *range(288, 513, 32), *range(576, 1025, 64),
-        *range(1280, 4097, 256), *range(4608, largest + 1, 512),
+        *range(1280, 4097, 256),
     ]  # fmt: skip
-    return [size for size in sizes if size <= largest]
+    few = sum(1 for size in sizes if size <= largest)
+    return few + len(range(4608, largest + 1, 512))
 
 
 def graphs_of(steps: Steps) -> tuple[float, str]:
@@ -112,8 +138,13 @@ def workspace_of(deployment: Deployment, steps: Steps) -> tuple[float, str]:
     topology = deployment.profile.topology
     ranks = topology.tensor * topology.pipeline
     tokens = max(steps.chunk, 2048)
-    size = _CONSTANT + tokens * _PER_TOKEN + ranks / 8 * GIB
-    return size, f"512 MiB + {tokens:,} tokens x 1.5 MiB + {ranks} ranks / 8 x 1 GiB"
+    size = _CONSTANT + tokens * _PER_TOKEN + ranks / 8 * GIB + steps.padded + steps.exchange
+    text = f"512 MiB + {tokens:,} tokens x 1.5 MiB + {ranks} ranks / 8 x 1 GiB"
+    if steps.padded:
+        text += f" + {steps.padded / GIB:.1f} GiB for padding of data parallel attention"
+    if steps.exchange:
+        text += f" + {steps.exchange / GIB:.0f} GiB of DeepEP"
+    return size, text
 
 
 def default_fraction(deployment: Deployment, steps: Steps, total: float) -> tuple[float, str]:
@@ -122,8 +153,9 @@ def default_fraction(deployment: Deployment, steps: Steps, total: float) -> tupl
     workspace, other = workspace_of(deployment, steps)
     reserved = graphs + workspace
     formula = f"1 - ({other} + {text}) / {total / GIB:.1f} GiB"
-    if total > _FLOOR_FROM and reserved < _FLOOR:
-        reserved, formula = _FLOOR, f"1 - 10 GiB / {total / GIB:.1f} GiB"
+    floor = _FLOOR + steps.exchange
+    if total > _FLOOR_FROM and reserved < floor:
+        reserved, formula = floor, f"1 - {floor / GIB:.0f} GiB / {total / GIB:.1f} GiB"
     return round(max(0.0, 1 - reserved / total), 3), formula
 
 
@@ -133,6 +165,17 @@ def running(deployment: Deployment) -> int | None:
     if asked is None and settings.algorithm_of(deployment) is not None:
         return _SPECULATING
     return asked
+
+
+def running_here(deployment: Deployment) -> int | None:
+    """The share of `running` of one group of data parallel attention."""
+    limit = running(deployment)
+    return None if limit is None else max(1, limit // groups_of(deployment))
+
+
+def derived_limit(tokens: int, context: int | None) -> int:
+    """Requests at once of one pool where nobody says how many."""
+    return max(_FEWEST, min(_MOST, tokens * _A_CONTEXT // context)) if context else _MOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +215,10 @@ def cells_of(deployment: Deployment, geometry: Geometry, steps: Steps) -> Cells 
     window = max((cache.window or 0 for cache in pooled), default=0)
     if not pooled:
         return Cells(full, 0, 0, 0)
-    ratio = settings.number(deployment, "swa-full-tokens-ratio") or _SLIDING_RATIO
-    requests = settings.natural(deployment, "max-running-requests")
-    if requests is not None and settings.on(deployment, "disable-radix-cache"):
+    ratio = settings.ratio(deployment, "swa-full-tokens-ratio", _SLIDING_RATIO)
+    asked = settings.natural(deployment, "max-running-requests")
+    if asked is not None and settings.on(deployment, "disable-radix-cache"):
+        requests = max(1, asked // groups_of(deployment))
         return Cells(full, sliding, window, 0, _by_requests(deployment, requests, window, steps))
     return Cells(full, sliding, window, ratio)
 
@@ -208,6 +252,14 @@ class States:
     verify: float
     """Bytes of the states that verify steps keep, one a drafted token."""
     formula: str
+    slot: float = 0
+    """Bytes of one slot."""
+    fixed: float = 0
+    """Bytes of rings that are of requests; a part of `pool`."""
+    snapshot: float = 0
+    """Bytes that verify steps keep of one request; 0: none."""
+    ratio: float | None = None
+    """Share of memory that makes as many slots as fit; None: somebody says how many."""
 
 
 def states_of(
@@ -225,33 +277,38 @@ def states_of(
     if not caches:
         return None
     state = sum(cache.per_request.value for cache in caches)
-    ring = sum(cache.ring.value for cache in caches if cache.ring)
+    rings = [(cache.ring.value, cache.ring_a_request) for cache in caches if cache.ring]
+    ring = sum(size for size, a_request in rings if not a_request)
+    limit = running_here(deployment)
+    fixed = sum(size for size, a_request in rings if a_request) * ((limit or 0) + 1)
     each = slots_a_request(deployment, tracked)
     width = settings.verify_width(deployment)
     speculates = settings.algorithm_of(deployment) is not None
-    steps = width if speculates and not ring else 0
+    steps = width if speculates and not rings else 0
     asked = settings.natural(deployment, "max-mamba-cache-size")
-    limit = running(deployment)
+    ratio = None
     if asked is not None:
-        slots, why = asked, f"--max-mamba-cache-size {asked}"
+        slots, why = asked // groups_of(deployment), f"--max-mamba-cache-size {asked}"
     elif settings.on(deployment, "disable-radix-cache") and limit is not None:
         slots, why = limit, f"one a request of --max-running-requests {limit}"
     else:
-        slots, why = _fitted(deployment, rest, state, ring, steps, each)
+        ratio = settings.ratio(deployment, "mamba-full-memory-ratio", _STATE_RATIO)
+        slots, why = _fitted(ratio, rest - fixed * (1 + ratio) / ratio, state, ring, steps, each)
     requests = min(limit or slots, slots // each) if steps else 0
-    pool = (slots + 1) * (state + ring)
+    pool = (slots + 1) * (state + ring) + fixed
     verify = state * (requests + 1) * steps
     text = f"({slots} slots + 1) x {(state + ring) / 1e6:.1f} MB ({why})"
+    if fixed:
+        text += f" and {fixed / 1e6:.1f} MB of rings of {limit} requests and one more"
     if steps:
         text += f", and ({requests} requests + 1) x {steps} drafted x {state / 1e6:.1f} MB"
-    return States(slots, each, pool, verify, text)
+    return States(slots, each, pool, verify, text, state + ring, fixed, state * steps, ratio)
 
 
 def _fitted(
-    deployment: Deployment, rest: float, state: float, ring: float, steps: int, each: int
+    ratio: float, rest: float, state: float, ring: float, steps: int, each: int
 ) -> tuple[int, str]:
     """Slots that the share of memory for states holds."""
-    ratio = settings.number(deployment, "mamba-full-memory-ratio") or _STATE_RATIO
     budget = rest * ratio / (1 + ratio)
     first = state * (1 + steps) + ring
     more = state * (1 + steps / each) + ring

@@ -13,7 +13,7 @@ from configurator.plan import settings
 from configurator.plan.caches import Kept, caches_of, nextn_cache
 from configurator.plan.config_shape import shape_of_config
 from configurator.plan.figures import Figure, between, exact
-from configurator.plan.headers import parts_of_headers, whole
+from configurator.plan.headers import lacking, parts_of_headers, whole
 from configurator.plan.model import Cache, Geometry, Owner, Part
 from configurator.plan.shape import Shape, as_served, shape_of_entry
 from configurator.plan.sharing import Ranks, ranks_of
@@ -84,18 +84,36 @@ def _target_parts(
 ) -> tuple[list[Part], list[str]]:
     online = settings.online_weights(deployment, target.checkpoint)
     head, mechanism = settings.served_head(deployment)
-    parts, missing = _stored(target, ranks, online)
+    parts, missing = _stored(target, ranks, online, target.shape.layers)
     parts = [_headed(part, head, mechanism) for part in parts]
     return parts, missing
 
 
-def _stored(source: _Source, ranks: Ranks, online: str | None) -> tuple[list[Part], list[str]]:
-    """Parts of one model as the engine loads them, its draft layers left out."""
+def _stored(
+    source: _Source, ranks: Ranks, online: str | None, layers: int | None
+) -> tuple[list[Part], list[str]]:
+    """Parts of one model as the engine loads them, its draft layers left out.
+
+    Args:
+        source: the model.
+        ranks: that share it.
+        online: what unquantized weights are quantized to; None: nothing.
+        layers: decoder layers that its files must hold; None: as many as they do.
+    """
     shape, checkpoint = source.shape, source.checkpoint
     if checkpoint is not None and whole(checkpoint):
+        lacks = lacking(checkpoint, layers)
+        if lacks:
+            counted_parts, missing = _counted(replace(shape, total=None), ranks, online)
+            return counted_parts, [f"weights from headers: {lacks}", *missing]
         parts = [p for p in parts_of_headers(checkpoint, shape, ranks) if p.owner == "target"]
         parts = [_quantized(part, online) for part in parts] if online else parts
         return [*parts, *_absorbed(shape, ranks, "target")], []
+    return _counted(shape, ranks, online)
+
+
+def _counted(shape: Shape, ranks: Ranks, online: str | None) -> tuple[list[Part], list[str]]:
+    """Parts as the shape has them, and what is missing."""
     served = as_served(shape, weights=online, lm_head=None)
     counts, missing = counted(served)
     parts = [part_of(count, "target", ranks, shape.source) for count in counts]
@@ -221,7 +239,7 @@ def _draft(
         caches = nextn_cache(target.shape, ranks, kept) if kept else []
         shape = target.shape
     else:
-        parts, missing = _stored(separate, ranks, None)
+        parts, missing = _stored(separate, ranks, None, None)
         parts = [replace(part, owner="draft") for part in parts if not _shared(part, separate)]
         shape = separate.shape
         caches = _draft_caches(shape, ranks, kept)
@@ -280,7 +298,7 @@ def _named(path: str, library: Library) -> Model | None:
 def _nextn(target: _Source, ranks: Ranks) -> tuple[list[Part], list[str]]:
     """The prediction layers of the target's own checkpoint."""
     shape, checkpoint = target.shape, target.checkpoint
-    if checkpoint is not None and whole(checkpoint):
+    if checkpoint is not None and whole(checkpoint) and not lacking(checkpoint, shape.layers):
         parts = [p for p in parts_of_headers(checkpoint, shape, ranks) if p.owner == "draft"]
         if not parts:
             return [], [f"{shape.source} promises prediction layers, and no tensor is one"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from math import prod
 
 from configurator.checkpoint import Checkpoint, Tensor
+from configurator.checkpoint_files import INDEX
 from configurator.plan.figures import exact
 from configurator.plan.model import Owner, Part, Reading, Split
 from configurator.plan.shape import Shape
@@ -22,6 +23,7 @@ _PACKED = {"uint8", "int32", "int8"}
 _SCALE = re.compile(
     r"(?:scale|scales|scale_inv|weight_scale_2|input_scale|zeros|qzeros|g_idx|absmax)$"
 )
+_SHARD = re.compile(r"(.*?)-\d{5}-of-(\d{5})\.safetensors")
 _TOWER = re.compile(r"(?:^|\.)(?:vision|visual|audio|image|speech|mm_|multi_modal|multimodal)")
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 _ATTENTION = re.compile(r"(?:^|\.)(?:self_attn|self_attention|attention|attn|cross_attn)\.")
@@ -59,7 +61,7 @@ _CLASSES = {
     "mixers": _Class("linear attention", "attention"),
     "mlp": _Class("dense MLP", "dense"),
     "embedding": _Class("embedding", "vocabulary", "rows"),
-    "head": _Class("LM head", "vocabulary"),
+    "head": _Class("LM head", "head"),
     "norms": _Class("norms", "replicated"),
     "other": _Class("other", "replicated"),
 }
@@ -101,11 +103,36 @@ def whole(checkpoint: Checkpoint) -> bool:
     """Every tensor's size is known: headers are there, and no shard is missing."""
     sizes = all(t.size or prod(t.shape) == 0 for t in checkpoint.tensors.values() if t.dtype)
     return (
-        bool(checkpoint.tensors)
+        any(tensor.size for tensor in checkpoint.tensors.values())
         and not checkpoint.missing_shards
         and all(tensor.dtype for tensor in checkpoint.tensors.values())
         and sizes
     )
+
+
+def lacking(checkpoint: Checkpoint, layers: int | None) -> str:
+    """What files that are there lack of a model, as while they are being fetched; empty: nothing.
+
+    Args:
+        checkpoint: without an index, for that says itself what is missing.
+        layers: decoder layers that its config names; None: any number will do.
+    """
+    wanted: dict[str, int] = {}
+    there: Counter[str] = Counter()
+    for name in checkpoint.files if INDEX not in checkpoint.files else ():
+        found = _SHARD.fullmatch(name)
+        if found is not None:
+            wanted[found[1]] = max(wanted.get(found[1], 0), int(found[2]))
+            there[found[1]] += 1
+    for stem, number in wanted.items():
+        if there[stem] < number:
+            return f"{there[stem]} of {number} files {stem}-*.safetensors are there"
+    drafts = set(checkpoint.draft_tensors)
+    names = [n for n in checkpoint.tensors if n not in drafts and not _TOWER.search(n)]
+    held = len({_layer(name) for name in names} - {""})
+    if layers is not None and 0 < held < layers:
+        return f"the files that are there hold {held} of {layers} layers"
+    return ""
 
 
 def _layer(name: str) -> str:

@@ -12,12 +12,15 @@ from configurator.plan.engine_memory import (
     Cells,
     States,
     Steps,
+    derived_limit,
     graphs_of,
     running,
+    running_here,
     workspace_of,
 )
 from configurator.plan.figures import Figure, between
 from configurator.plan.model import Geometry
+from configurator.plan.sharing import groups_of
 
 _POOLS = "SGLang 0.5.23, mem_cache/kv_cache_configurator.py"
 
@@ -70,16 +73,18 @@ def needed(room: Room) -> float:
     """Bytes of states and of one request of the profile's context, beyond the weights."""
     states = room.bounds[1].states
     size = (states.pool + states.verify) if states else 0.0
-    asked = settings.natural(room.deployment, "max-mamba-cache-size")
-    if states and asked is None:
+    if states and states.ratio is not None:
         # The engine makes as many as fit; one request needs its own slots.
-        each = states.pool / (states.slots + 1) if states.slots else 0.0
-        size = each * (states.per_request + 1)
-    if room.cells is None:
-        return size
-    page = settings.natural(room.deployment, "page-size") or 1
-    tokens = ceil((room.request or page) / page) * page
-    return size + tokens * room.cells.token + room.cells.fixed * room.cells.sliding
+        size = states.slot * (states.per_request + 1) + states.fixed + 2 * states.snapshot
+    kept = 0.0
+    if room.cells is not None:
+        page = settings.natural(room.deployment, "page-size") or 1
+        tokens = ceil((room.request or page) / page) * page
+        kept = tokens * room.cells.token + room.cells.fixed * room.cells.sliding
+    if states and states.ratio is not None:
+        # Either has its share, whatever the other needs of its own.
+        return max(size * (1 + states.ratio) / states.ratio, kept * (1 + states.ratio))
+    return size + kept
 
 
 def context_of(room: Room, tokens: Figure | None) -> Figure | None:
@@ -111,11 +116,23 @@ def requests_of(room: Room, tokens: Figure | None) -> Figure | None:
     states = room.bounds[1].states
     if states is not None:
         text += f"; {states.slots} state slots / {states.per_request}"
-    limit = running(room.deployment)
+    limit = at_once(room)
     if limit is not None:
         text += f"; at most {limit} at once"
         low, value, high = min(low, limit), min(value, limit), min(high, limit)
     return between(low, value, high, "", text, _POOLS)
+
+
+def at_once(room: Room) -> int | None:
+    """Requests at once that a replica allows; None: as many as fit."""
+    groups = groups_of(room.deployment)
+    limit = running_here(room.deployment)
+    if limit is not None:
+        return limit * groups
+    context = settings.natural(room.deployment, "context-length") or room.deployment.model.context
+    most = derived_limit(room.bounds[1].tokens, context)
+    size = room.request or room.configured
+    return most * groups if size and room.bounds[1].tokens // size >= most else None
 
 
 def _held(room: Room, cells: Cells, bound: Bound, size: int) -> int:
@@ -127,8 +144,7 @@ def _held(room: Room, cells: Cells, bound: Bound, size: int) -> int:
         fit = min(fit, sliding // (min(size, cells.window) + page))
     if bound.states is not None:
         fit = min(fit, bound.states.slots // bound.slots)
-    attends = settings.on(room.deployment, "enable-dp-attention")
-    return fit * (room.deployment.profile.topology.data if attends else 1)
+    return fit * groups_of(room.deployment)
 
 
 def remarks_of(
@@ -196,14 +212,14 @@ def _of_sliding(room: Room, tokens: Figure | None) -> list[str]:
 
 
 def _of_states(room: Room) -> list[str]:
-    states, limit = room.bounds[1].states, running(room.deployment)
+    states, limit = room.bounds[1].states, running_here(room.deployment)
     if states is None or limit is None:
         return []
     used = limit * states.per_request
     asked = settings.natural(room.deployment, "max-mamba-cache-size")
     if asked is None or asked <= 2 * used:
         return []
-    each = states.pool / (states.slots + 1)
+    each = states.slot
     return [
         f"{asked} state slots are {states.pool / 1e9:.2f} GB; requests at once ({limit}) use "
         f"{used}, and the rest keeps prefixes: a slot less frees {each / 1e6:.0f} MB"
@@ -212,7 +228,7 @@ def _of_states(room: Room) -> list[str]:
 
 def _of_unified(room: Room) -> list[str]:
     """Whether the floor that preflight asks for is enough to start."""
-    if not room.deployment.hardware.unified_memory:
+    if not room.deployment.hardware.unified_memory or room.fraction <= 0:
         return []
     least = (room.loaded.value + needed(room)) / room.fraction / GIB
     floor = room.deployment.profile.memory.min_available_gib
@@ -246,11 +262,15 @@ def _breaks(
 
 def _next(room: Room, cells: Cells, held: int, size: int) -> str:
     """What stops one request more of the profile's context."""
-    limit, states = running(room.deployment), room.bounds[1].states
+    limit, states = at_once(room), room.bounds[1].states
+    groups = groups_of(room.deployment)
     each = f"request {held + 1} of {size:,} tokens"
     if limit is not None and held == limit:
-        return f"{each} waits: --max-running-requests is {limit}"
-    if states is not None and held == states.slots // states.per_request:
+        asked = running(room.deployment)
+        if asked is None:
+            return f"{each} waits: without --max-running-requests the engine takes {limit}"
+        return f"{each} waits: --max-running-requests is {asked}"
+    if states is not None and held == states.slots // states.per_request * groups:
         return f"{each} waits: {states.slots} state slots, {states.per_request} a request"
     pool = room.bounds[1].tokens
     if cells.window and cells.ratio and pool // size > held:

@@ -23,6 +23,7 @@ from configurator.plan.engine_memory import (
 from configurator.plan.figures import Figure, between, exact
 from configurator.plan.limits import Bound, Room, context_of, needed, remarks_of, requests_of
 from configurator.plan.model import Geometry, Memory, Share
+from configurator.plan.sharing import groups_of
 
 _ENGINE = "SGLang 0.5.23, arg_groups/memory_hook.py"
 _POOLS = "SGLang 0.5.23, mem_cache/kv_cache_configurator.py"
@@ -185,7 +186,7 @@ def _tokens(
     if cells is None:
         return None
     low, mid, high = bounds
-    groups = _groups(deployment)
+    groups = groups_of(deployment)
     states = mid.states.pool + mid.states.verify if mid.states else 0
     text = f"({free.value / 1e9:.1f} GB free x {fraction:g} - {loaded.value / 1e9:.2f} GB loaded"
     if states:
@@ -202,12 +203,6 @@ def _tokens(
         low.tokens * groups, max(low.tokens, mid.tokens) * groups,
         max(low.tokens, mid.tokens, high.tokens) * groups, "tokens", text, _POOLS,
     )  # fmt: skip
-
-
-def _groups(deployment: Deployment) -> int:
-    """Data parallel attention gives each group a pool of its own."""
-    attends = settings.on(deployment, "enable-dp-attention")
-    return deployment.profile.topology.data if attends else 1
 
 
 def _working(room: Room) -> Figure | None:

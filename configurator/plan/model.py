@@ -59,6 +59,8 @@ class Cache:
     """Tokens of a sequence that are kept; None: all."""
     ring: Figure | None = None
     """Bytes of the speculative ring beside a state, a slot or a request; None: there is none."""
+    ring_a_request: bool = False
+    """The ring is of a running request; else each state slot has one."""
 
 
 @dataclass(frozen=True, slots=True)

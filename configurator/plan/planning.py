@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.plan.efficiency import Plain
+from configurator.plan.engine_memory import running
 from configurator.plan.geometry import geometry_of
 from configurator.plan.memory import memory_of
 from configurator.plan.model import Geometry, Memory, Plan, Step
@@ -33,8 +35,29 @@ def plan_of(
     geometry = geometry_of(deployment, library)
     memory = memory_of(deployment, geometry)
     step = step_of(deployment, geometry, library, geometry_of, asked, own)
+    if step is not None:
+        step = replace(step, remarks=(*_beyond(deployment, memory, step), *step.remarks))
     unknown = tuple(dict.fromkeys(_unknown(deployment, geometry, memory, step)))
     return Plan(deployment.name, geometry, memory, step, unknown)
+
+
+def _beyond(deployment: Deployment, memory: Memory | None, step: Step) -> Iterator[str]:
+    """Why the server never decodes so many requests together as the step is planned for."""
+    limit = running(deployment)
+    if limit is not None and step.batch > limit:
+        yield (
+            f"{step.batch:,} requests are never decoded together: at most {limit:,} run at once; "
+            f"set --max-running-requests {step.batch}, or plan for --batch {limit}"
+        )
+    tokens = memory.tokens if memory is not None else None
+    wanted = step.batch * step.context
+    if tokens is not None and wanted > tokens.high:
+        most = int(tokens.value) // step.context
+        remedy = f"plan for --batch {most}" if most else "plan for a smaller --context"
+        yield (
+            f"{step.batch:,} requests are never decoded together: with {step.context:,} tokens "
+            f"each they take {wanted:,} of the {tokens.value:,.0f} that the pool holds; {remedy}"
+        )
 
 
 def _unknown(

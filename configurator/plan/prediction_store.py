@@ -114,5 +114,5 @@ def _unusable(path: Path, what: str, error: Exception) -> ConfiguratorError:
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return ConfiguratorError.single(
         "PLN004", f"predictions at {path} cannot be {what}: {why}",
-        "give another place with --store PATH",
+        "move it away, or give another place: `predictions --store PATH`, or XDG_STATE_HOME",
     )  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any
 
 from configurator.checkpoint import Checkpoint
 from configurator.deployment import Deployment, Mechanism
 from configurator.plan.caches import Kept, element
+from configurator.plan.sharing import size_of
 
 _EAGLE = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
 _DFLASH = ("DFLASH", "DSPARK")
@@ -19,23 +21,25 @@ _RING = 16
 
 def natural(deployment: Deployment, name: str) -> int | None:
     """The whole number above zero that an argument has; None without one."""
-    value = deployment.arg(name)
-    if isinstance(value, str) and value.isdecimal():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if value > 0 else None
+    return size_of(deployment.arg(name))
 
 
 def number(deployment: Deployment, name: str) -> float | None:
     """The number that an argument has; None without one."""
     value = deployment.arg(name)
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    return float(value) if isinstance(value, int | float) and value is not True else None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if isfinite(found) else None
+
+
+def ratio(deployment: Deployment, name: str, default: float) -> float:
+    """The ratio that an argument has; `default` without one that can be."""
+    found = number(deployment, name)
+    return found if found is not None and 1e-6 <= found <= 1e6 else default
 
 
 def text(deployment: Deployment, name: str) -> str | None:

@@ -94,7 +94,7 @@ def step_of(
         verify_ratio=timed.verify_ratio,
         curve=curve_of(timed.ratio, timed.round.width),
         changes=changes,
-        bound=bound_of(timed, machine),
+        bound=bound_of(timed, machine, geometry, load),
         remarks=remarks_of(deployment, geometry, load, machine, timed, published, changes),
     )  # fmt: skip
 

@@ -43,7 +43,7 @@ def distinct_experts(experts: int, chosen: int, tokens: float) -> float:
 
     Neighbouring tokens choose alike, so that a measured count is smaller.
     """
-    missed: float = (1 - chosen / experts) ** tokens
+    missed: float = (1 - min(chosen, experts) / experts) ** tokens
     return experts * (1 - missed)
 
 
@@ -77,13 +77,18 @@ def _parts(geometry: Geometry, owner: Owner) -> list[Part]:
 
 def operations_of(geometry: Geometry, forward: Forward, load: Load) -> dict[str, float]:
     """Operations of one run of `forward` on one GPU by dtype of the weights: two a parameter
-    and token."""
-    tokens = load.batch * forward.tokens
+    and token.
+
+    What a group of data parallel attention has of its own works on the group's tokens.
+    """
+    ranks = load.ranks
     found: dict[str, float] = {}
     for part in _parts(geometry, forward.owner):
         if part.reads == "rows":
             continue
         used = part.chosen / part.experts if part.reads == "experts" and part.experts else 1.0
+        own = part.pieces * ranks.data <= ranks.tensor
+        tokens = (load.sequences if own else load.batch) * forward.tokens
         count = 2 * part.parameters * used * tokens / part.pieces
         found[part.dtype] = found.get(part.dtype, 0.0) + count
     return found

@@ -8,17 +8,19 @@ from dataclasses import replace
 from configurator.deployment import Deployment
 from configurator.plan.figures import Figure
 from configurator.plan.model import Change, Geometry
+from configurator.plan.step_passes import Round
 from configurator.plan.step_reads import Load, operations_of, reads_of
 from configurator.plan.step_round import Timed
-from configurator.plan.step_time import INTENSE, Machine, shown, size_of
+from configurator.plan.step_time import INTENSE, Machine, computed, shown, size_of, usual
 from configurator.schema.measurement import Measurement
 
 _MOST_BATCH = 1 << 16
 
 
-def bound_of(timed: Timed, machine: Machine) -> str:
-    """What bounds the step: the largest classes it reads, or what is beside all bytes."""
-    passes = [timed.plain] if timed.step is None or timed.ratio is None else timed.passes[1:]
+def bound_of(timed: Timed, machine: Machine, geometry: Geometry, load: Load) -> str:
+    """What bounds the step: the largest classes it reads, operations, or what is beside both."""
+    alone = timed.step is None or timed.ratio is None
+    passes = [timed.plain] if alone else list(timed.passes[1:])
     sizes: dict[str, float] = {}
     for one in passes:
         for read in one.reads:
@@ -29,12 +31,30 @@ def bound_of(timed: Timed, machine: Machine) -> str:
     text = ", ".join(f"{name} {size / total:.0%}" for name, size in largest)
     step = sum(one.time.value * one.times for one in passes)
     reading = total / (machine.bandwidth * 1e9 * machine.efficiency.share.value)
+    computing = _computing(timed.round, machine, geometry, load, alone=alone)
+    if computing >= max(reading, step / 2):
+        return (
+            f"operations: {shown(computing, 's')} of {shown(step, 's')} by habit, where reading "
+            f"{shown(total, 'B')} takes {shown(reading, 's')}"
+        )
     if reading < step / 2:
         return (
             f"launches, synchronisation and the host: reading {shown(total, 'B')} takes "
             f"{reading / step:.0%} of the step"
         )
     return f"memory bandwidth: {shown(total, 'B')} a step, of it {text}"
+
+
+def _computing(
+    found: Round, machine: Machine, geometry: Geometry, load: Load, *, alone: bool
+) -> float:
+    """Seconds of a step's operations by habit; 0 where the machine's throughput is not known."""
+    verify = (found.verify,) if found.verify else ()
+    seconds = 0.0
+    for forward in (found.plain,) if alone else (*found.drafts, *verify):
+        ends = computed(geometry, forward, load, machine.hardware)
+        seconds += usual(ends) * forward.times if ends else 0.0
+    return seconds
 
 
 def remarks_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from configurator.plan.efficiency import HABIT
 from configurator.plan.figures import Figure, between
 from configurator.plan.model import Efficiency, Geometry, Pass, ReadOf
 from configurator.plan.step_passes import Forward
@@ -29,9 +30,9 @@ def pass_of(geometry: Geometry, forward: Forward, load: Load, machine: Machine) 
     """One pass with its bytes and its time."""
     reads = reads_of(geometry, forward, load)
     time = _time(reads, forward, machine)
-    computed = _computed(geometry, forward, load, machine.hardware)
-    if computed is not None and computed[0] > time.low:
-        time = _at_least(time, computed)
+    ends = computed(geometry, forward, load, machine.hardware)
+    if ends is not None:
+        time = _at_least(time, ends)
     return Pass(forward.name, forward.tokens, forward.times, reads, time)
 
 
@@ -71,10 +72,10 @@ def _time(reads: tuple[ReadOf, ...], forward: Forward, machine: Machine) -> Figu
     )  # fmt: skip
 
 
-def _computed(
+def computed(
     geometry: Geometry, forward: Forward, load: Load, hardware: Hardware
 ) -> tuple[float, float] | None:
-    """Seconds of the operations: at the rate of the weights' dtype, and in BF16."""
+    """Seconds of the operations: at the rate of the weights' dtype, and in BF16; None: unknown."""
     slow = hardware.tflops.get("bf16")
     if slow is None:
         return None
@@ -84,10 +85,20 @@ def _computed(
     return fast, sum(counts.values()) / (float(slow) * 1e12)
 
 
-def _at_least(time: Figure, computed: tuple[float, float]) -> Figure:
-    fast, slow = computed
-    formula = f"{time.formula}; at least {fast * 1e3:.3g} to {slow * 1e3:.3g} ms of operations"
-    low, high = max(time.low, fast), max(time.high, slow)
-    return between(
-        low, min(max(time.value, (fast + slow) / 2), high), high, "s", formula, time.source
+def usual(ends: tuple[float, float]) -> float:
+    """Seconds of operations as they usually take: nothing reaches the data sheet's rate."""
+    return sum(ends) / 2 / HABIT[1]
+
+
+def _at_least(time: Figure, ends: tuple[float, float]) -> Figure:
+    """`time`, where operations take longer: the data sheet's rate is a bound that none reaches."""
+    low, value = max(time.low, ends[0]), max(time.value, usual(ends))
+    high = max(time.high, ends[1] / HABIT[0])
+    if (low, value, high) == (time.low, time.value, time.high):
+        return time
+    formula = (
+        f"{time.formula}; at least {ends[0] * 1e3:.3g} ms of operations at the data sheet's rate, "
+        f"by habit {usual(ends) * 1e3:.3g} ms at {HABIT[1]:.2f} of it"
     )
+    # Of one rate the two can differ by the last bit.
+    return between(low, max(low, value), max(low, value, high), "s", formula, time.source)

@@ -139,9 +139,9 @@ def _embeddings(shape: Shape, hidden: int, vocabulary: int) -> Iterator[Count]:
     yield Count("embedding", size, "bf16", "vocabulary", text, "rows")
     if shape.tied:
         # The same tensor, read as a whole when logits are computed; it takes no memory twice.
-        yield Count("LM head", 0, "bf16", "vocabulary", f"{text}, tied to the embedding")
+        yield Count("LM head", 0, "bf16", "head", f"{text}, tied to the embedding")
     else:
-        yield Count("LM head", size, shape.stored.lm_head, "vocabulary", text)
+        yield Count("LM head", size, shape.stored.lm_head, "head", text)
 
 
 def _count_attention(shape: Shape, hidden: int, counts: list[Count], missing: list[str]) -> None:

@@ -60,10 +60,12 @@ def _word(verdict: str) -> str:
 
 def _machine(machine: dict[str, Any]) -> str:
     gpu = machine.get("gpu")
-    where = f"{machine.get('gpus')} x {gpu}, driver {machine.get('driver')}" if gpu else "no GPU"
+    number, driver = machine.get("gpus"), machine.get("driver")
+    where = f"{f'{number} x ' if number else ''}{gpu}" if gpu else "no GPU"
+    where += f", driver {driver}" if gpu and driver else ""
     versions = [f"{name} {machine[name]}" for name in ("torch", "triton", "sglang", "python")
                 if machine.get(name)]  # fmt: skip
-    return f"{where}; {', '.join(versions)}"
+    return f"{where}; {', '.join(versions)}" if versions else where
 
 
 def _check_lines(check: Check) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from configurator.schema.base import ArgName, Name, Scalar, Text
 from configurator.schema.content import Entry
-from configurator.schema.profile import Optimization, Overrides, Topology
+from configurator.schema.profile import Count, Optimization, Overrides, Topology
 from configurator.schema.shapes import Positive, PositiveInt
 
 Day = Annotated[str, Field(pattern=r"^[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?$")]
@@ -32,7 +32,7 @@ class Measurement(Entry):
     """Mechanisms that were on, as a profile writes them."""
     args: dict[ArgName, Scalar] = {}
     """Engine arguments that change what a step reads, without the leading dashes."""
-    batch: PositiveInt = 1
+    batch: Count = 1
     """Sequences decoded together."""
     context: PositiveInt | None = None
     """Tokens of a sequence in the cache, on average over the run; null: not said."""
@@ -42,7 +42,7 @@ class Measurement(Entry):
     """Milliseconds a token of one request, without its first."""
     tokens_per_s: Positive | None = None
     """Tokens a second over the whole batch while decoding; instead of `tpot_ms`."""
-    accepted: Annotated[float, Field(ge=1.0)] | None = None
+    accepted: Annotated[float, Field(ge=1.0, le=64.0)] | None = None
     """Tokens a step, bonus token included; null: no speculation, one token a step."""
     plain_ms: Positive | None = None
     """With speculation only: milliseconds of a step of the same launch without it, at the same

@@ -95,7 +95,7 @@ def test_tables_and_facts_for_people(tmp_path: Path, capsys: Capture) -> None:
     }  # fmt: skip
     assert run(["kernels", "test", *mine(tmp_path, printing(data))]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "1 x NVIDIA H200, driver None; "
+    assert lines[0] == "1 x NVIDIA H200"
     assert "  wrong    numbers: relative error 0.4 is above 0.06" in lines
     assert "           kernel k, code sm_80 sm_90" in lines
     assert lines[lines.index("            m     us") + 1 :][:2] == [

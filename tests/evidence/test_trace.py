@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +206,17 @@ def test_idle_time_is_what_no_stream_fills(tmp_path: Path) -> None:
     assert [(one.name, one.count) for one in trace.copies] == [("Memcpy DtoH", 1)]
     assert found.batches == (Batch(2, 1, replayed=0, eager=1),)
     assert [ran.is_copy for ran in found.sample] == [False, False, False, True]
+
+
+def test_times_beyond_any_clock_make_no_infinity(tmp_path: Path) -> None:
+    trace = summarize(
+        tmp_path,
+        event("user_annotation", "step[DECODE bs=1]", -1e308, 1e308, pid=1, tid=1),
+        event("cuda_runtime", "cudaLaunchKernel", 0, pid=1, tid=1, args={"correlation": 1}),
+        event("kernel", "k", 1e308, 1e308, args={"correlation": 1}),
+        event("gpu_memcpy", "copy", 1, 1e308, args={"correlation": 2}),
+        event("gpu_memcpy", "copy", 1, 1e308, args={"correlation": 3}),
+    )
+    (step,) = trace.steps
+    numbers = [step.cpu_us, step.gpu_us, step.span_us, step.idle_us, trace.copies[0].mean_us]
+    assert all(math.isfinite(number) for number in numbers)

@@ -12,6 +12,7 @@ from kerneltests.programs import FIGURE, answer, content, printing
 
 from configurator.kerneltests.model import Chosen, Promise, Result
 from configurator.kerneltests.running import run_selftest
+from configurator.report.kernels import as_json, lines
 from configurator.up.signals import Stop
 
 PROMISE = Promise("mine", "speedup", 1.7)
@@ -126,3 +127,26 @@ def test_a_secret_in_the_last_line_is_not_repeated(tmp_path: Path) -> None:
     result = ran(tmp_path, "raise SystemExit('--api-key sk-verysecret123 refused')")
     assert "sk-verysecret123" not in result.reason
     assert "refused" in result.reason
+
+
+def test_no_secret_and_nothing_that_steers_a_terminal_is_in_an_answer(tmp_path: Path) -> None:
+    key = "sk-verysecret12345678"
+    data = answer(reason=f"api_key={key} \x1b[2J")
+    data["checks"][0] |= {"name": "a\x1b]0;b", "facts": {"api_key": key, "said": f"Bearer {key}"}}
+    data["figures"] = {"x\x1b": FIGURE}
+    data["machine"] = {"gpu": "\x1b[31mNVIDIA", "HF_TOKEN": "hf_abcdefghijklmnopqrst"}
+    result = ran(tmp_path, printing(data))
+    assert result.verdict == "ok"
+    for shown in (as_json([result], "python", None), "\n".join(lines([result]))):
+        assert key not in shown
+        assert "hf_abc" not in shown
+    (check,) = result.checks
+    assert (check.name, check.facts["api_key"]) == ("a ]0;b", "<redacted>")
+    assert [name for name, _ in result.figures] == ["x "]
+    assert dict(result.machine)["gpu"] == " [31mNVIDIA"
+
+
+def test_a_figure_outside_of_its_own_spread_is_no_answer(tmp_path: Path) -> None:
+    result = ran(tmp_path, printing(answer(speedup={**FIGURE, "low": 2.0})))
+    assert result.verdict == "wrong"
+    assert "1.9 is not between 2 and 2" in result.reason

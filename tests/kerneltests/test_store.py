@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from configurator.kerneltests.store import default_path, keep, read_figures
 
 
 def result(name: str, value: float, verdict: Verdict = "ok") -> Result:
-    figure = Measured.model_validate({**FIGURE, "value": value, "unit": "GB/s"})
+    spread = {"value": value, "low": value, "high": value, "unit": "GB/s"}
+    figure = Measured.model_validate({**FIGURE, **spread})
     return Result(name, verdict, "", 1.0, (), (("copy_gb_s", figure),), (("gpu", "NVIDIA H200"),))
 
 
@@ -68,3 +71,20 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfiguratorError, match=r"KRN002 .*/file/host.json cannot be"):
         keep(tmp_path / "file" / "host.json", [result("a", 1)])
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(ConfiguratorError, match=r"KRN002 .*pipe is a pipe, not a file"):
+        keep(path, [result("a", 1)])
+
+
+def test_runs_side_by_side_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "host.json"
+    names = [f"test-{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(lambda name: keep(path, [result(name, 1)]), names))
+    found = read_figures(path)
+    assert found is not None
+    assert sorted(found.selftests) == sorted(names)

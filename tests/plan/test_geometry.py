@@ -165,3 +165,20 @@ def test_more_ranks_than_kv_heads(tmp_path: Path) -> None:
     assert "each with a copy of one" in geometry.caches[0].per_token.formula
     (kv,) = (p for p in geometry.parts if p.name == "keys and values")
     assert kv.pieces == 8
+
+
+def test_one_lm_head_is_shared_by_all_groups_of_data_parallel_attention(tmp_path: Path) -> None:
+    text = "topology: {{tensor: 8, data: 8}}\nextra: {{args: {{enable-dp-attention: true{}}}}}\n"
+    pieces = []
+    for more in ("", ", enable-dp-lm-head: true"):
+        found = deployment(tmp_path, text.format(more), hardware="{name: h200, gpus: 8}")
+        parts = {part.name: part.pieces for part in geometry_of(found, LIBRARY).parts}
+        pieces.append((parts["LM head"], parts["embedding"], parts["attention"]))
+    assert pieces == [(8, 1, 1), (1, 1, 1)]
+
+
+def test_a_path_that_cannot_be_one_is_no_directory(tmp_path: Path) -> None:
+    path = "1" * 400
+    text = "extra: {args: {speculative-algorithm: EAGLE, speculative-num-draft-tokens: 4, "
+    found = deployment(tmp_path, f"{text}speculative-draft-model-path: '{path}'}}}}\n")
+    assert geometry_of(found, LIBRARY).draft is None

@@ -196,3 +196,33 @@ def test_an_index_without_its_shards_is_not_counted(tmp_path: Path) -> None:
 def test_configs_that_make_no_sense(tmp_path: Path, config: dict[str, Any]) -> None:
     geometry = geometry_of(served(tmp_path, checkpoint(tmp_path / "m", config, {})), LIBRARY)
     assert geometry.unknown
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model-00001-of-00004.safetensors"])
+def test_a_checkpoint_that_is_half_there_is_counted_from_its_config(
+    tmp_path: Path, name: str
+) -> None:
+    config = GLM | {"num_hidden_layers": 4}
+    whole_one = checkpoint(tmp_path / "whole", config, glm(config))
+    half = checkpoint(tmp_path / "half", config, glm(config | {"num_hidden_layers": 2}))
+    (half / "model.safetensors").rename(half / name)
+    expected = geometry_of(served(tmp_path, whole_one, NEXTN), LIBRARY)
+    found = geometry_of(served(tmp_path, half, NEXTN), LIBRARY)
+    assert expected.unknown == ()
+    lacks = (
+        "the files that are there hold 3 of 4 layers"
+        if name == "model.safetensors"
+        else "1 of 4 files model-*.safetensors are there"
+    )
+    assert found.unknown == (f"weights from headers: {lacks}",)
+    assert found.weights is not None
+    assert expected.weights is not None
+    assert found.weights.value == pytest.approx(expected.weights.value, rel=0.01)
+    assert found.draft is not None
+
+
+def test_tensors_without_a_byte_are_no_weights_of_0(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path / "m", LLAMA, {"model.embed_tokens.weight": ("BF16", (0, 256))})
+    found = geometry_of(served(tmp_path, path), LIBRARY)
+    assert found.weights is not None
+    assert found.weights.value > 2_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from plan.deployments import LIBRARY, shipped
 from plan.geometries import by_model
 
@@ -105,3 +106,17 @@ def test_every_shipped_measurement_can_be_counted(name: str) -> None:
     geometry = geometry_of(deployment, library)
     assert geometry.weights is not None
     assert deployment.hardware.bandwidth_gb_s is not None
+
+
+@pytest.mark.parametrize(("key", "value"), [("batch", 10**9), ("accepted", 1e18)])
+def test_a_measurement_that_cannot_be_is_refused_with_its_place(
+    tmp_path: Path, key: str, value: float
+) -> None:
+    name = "qwen3-8b-nextn-h200-c1"
+    text = (ROOT / "profiles" / "measurements" / f"{name}.yaml").read_text()
+    data = yaml.safe_load(text) | {key: value}
+    folder = tmp_path / "profiles" / "measurements"
+    folder.mkdir(parents=True)
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(data))
+    with pytest.raises(ConfiguratorError, match=key):
+        Library((tmp_path,)).measurement(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -241,8 +242,133 @@ def test_an_engine_of_which_sliding_pools_are_not_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("args", ["mem-fraction-static: 7", "max-total-tokens: many",
-                                  "page-size: -1", "swa-full-tokens-ratio: x"])  # fmt: skip
+                                  "page-size: -1", "swa-full-tokens-ratio: x",
+                                  "attn-dp-size: 1.5", "cuda-graph-max-bs: 1" + "0" * 400,
+                                  "cuda-graph-bs: 1" + "0" * 400,
+                                  "chunked-prefill-size: 1000000000000",
+                                  "mamba-full-memory-ratio: -1"])  # fmt: skip
 def test_arguments_that_make_no_sense_change_nothing(tmp_path: Path, args: str) -> None:
     plain = planned(deployment(tmp_path))
     memory = planned(deployment(tmp_path, f"extra: {{args: {{{args}}}}}\n"))
     assert memory.tokens == plain.tokens
+
+
+QWEN_MOE = "{name: qwen3-30b-a3b}"
+EIGHT = "{name: h200, gpus: 8}"
+APART = "topology: {{tensor: 8, data: {data}}}\nextra: {{args: {{{args}}}}}\n"
+
+
+def test_data_parallel_attention_pads_and_leaves_less_for_the_pools(tmp_path: Path) -> None:
+    text = APART.format(data=8, args="enable-dp-attention: true")
+    memory = planned(deployment(tmp_path, text, hardware=EIGHT, model=QWEN_MOE))
+    # The engine's own: 512 + 1.5 x 8192 + 1024 + 2 x 512 + 8 x 58 + 4.5 x 8 x 512 MiB.
+    total = 139.09 * 1024
+    fraction = round(1 - (512 + 12_288 + 1024 + 1024 + 464 + 18_432) / total, 3)
+    assert fraction == 0.763
+    assert memory.remarks[0].startswith(f"the engine's own choice of {fraction:g}: ")
+
+
+def test_both_spellings_of_data_parallel_attention_are_one(tmp_path: Path) -> None:
+    old, new = (
+        planned(deployment(tmp_path, APART.format(data=data, args=args), hardware=EIGHT))
+        for data, args in ((4, "enable-dp-attention: true"), (1, "attn-dp-size: 4"))
+    )
+    assert old == new
+
+
+def test_deepeps_buffers_stand_beyond_the_floor(tmp_path: Path) -> None:
+    text = "extra: {args: {moe-a2a-backend: deepep, chunked-prefill-size: 2048}}\n"
+    memory = planned(deployment(tmp_path, text, model=QWEN_MOE))
+    assert memory.remarks[0] == ("the engine's own choice of 0.914: 1 - 12 GiB / 139.1 GiB")
+
+
+def test_prefills_that_are_not_cut(tmp_path: Path) -> None:
+    text = "extra: {args: {chunked-prefill-size: -1}}\n"
+    memory = planned(deployment(tmp_path, text))
+    assert "16,384 tokens x 1.5 MiB" in memory.remarks[0]
+    assert "prefill sizes" not in memory.remarks[0]
+
+
+def test_the_engine_limits_requests_by_itself(tmp_path: Path) -> None:
+    memory = planned(deployment(tmp_path, "workload: {input_tokens: 90, output_tokens: 10}\n"))
+    assert number(memory, "tokens") // 100 > 8000
+    assert number(memory, "requests") == 4096
+    assert memory.breaks_first == (
+        "request 4097 of 100 tokens waits: without --max-running-requests the engine takes 4096"
+    )
+
+
+def test_states_of_groups(tmp_path: Path) -> None:
+    text = "topology: {{tensor: 4, expert: 4}}\nextra: {{args: {{{}}}}}\n"
+    model, four = "{name: ling-3.0-flash-fp4}", "{name: h200, gpus: 4}"
+    slots = "max-mamba-cache-size: 64, max-running-requests: 8"
+    one, groups = (
+        planned(deployment(tmp_path, text.format(args), hardware=four, model=model))
+        for args in (slots, f"{slots}, attn-dp-size: 4")
+    )
+    # Four times the heads of a state, a quarter of the slots.
+    assert shares(one)["state"] == 65 * 18_995_200
+    assert shares(groups)["state"] == 17 * 4 * 18_995_200
+    assert number(one, "requests") == 8
+    # Two of each group, as its limit is.
+    assert number(groups, "requests") == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "extra: {args: {max-mamba-cache-size: 64}}\n",
+        "extra: {args: {disable-radix-cache: true, max-running-requests: 4}}\n",
+        "optimizations:\n  nextn-mtp: {draft: {same_checkpoint: true}, steps: 3, topk: 1, "
+        "draft_tokens: 4}\n",
+    ],
+)
+def test_one_request_fits_at_the_least_fraction_and_not_much_below(
+    tmp_path: Path, text: str
+) -> None:
+    text += "topology: {tensor: 4, expert: 4}\nworkload: {context: 262144}\n"
+    model, four = "{name: ling-3.0-flash-fp4}", "{name: h200, gpus: 4}"
+    found = planned(deployment(tmp_path, text, hardware=four, model=model)).fraction
+    assert found is not None
+    held = []
+    for fraction in (found.low, found.low - 0.003):
+        asked = f"{text}memory: {{mem_fraction_static: {fraction}}}\n"
+        memory = planned(deployment(tmp_path, asked, hardware=four, model=model))
+        held.append(number(memory, "tokens") >= 262_144 and number(memory, "requests") >= 1)
+    assert held == [True, False]
+
+
+def test_rings_of_gated_delta_layers_are_of_requests(tmp_path: Path) -> None:
+    shape = {
+        "layers": 8, "hidden_size": 1024, "vocab_size": 32000, "heads": 8, "kv_heads": 2,
+        "head_dim": 128, "intermediate_size": 4096, "nextn_layers": 1,
+        "attention": [{"kind": "linear", "layers": 6}, {"kind": "full", "layers": 2}],
+        "linear": {"heads": 8, "value_dim": 128, "key_heads": 8, "key_dim": 128, "conv_kernel": 4,
+                   "gate": "gdn"},
+    }  # fmt: skip
+    model = json.dumps({"name": "unspecified", "overrides": shape})
+    text = """\
+extra: {args: {enable-linear-replayssm-spec: true, max-mamba-cache-size: 64,
+  max-running-requests: 4, speculative-algorithm: NEXTN, speculative-num-draft-tokens: 4}}
+"""
+    state = 6 * (3 * 8 * 128 * 3 * 2 + 8 * 128 * 128 * 4)
+    ring = 6 * 16 * (2 * 8 * 128 * 2 + 2 * 8 * 128 * 2 + 8 * 4)
+    memory = planned(deployment(tmp_path, text, model=model))
+    # SGLang 0.5.23, _handle_max_mamba_cache: replayssm_fixed_bytes, of requests and one more.
+    assert shares(memory)["state"] == 65 * state + 5 * ring
+
+
+@pytest.mark.parametrize(
+    "args", ["mamba-full-memory-ratio: -1", "mamba-full-memory-ratio: 1.0e-300"]
+)
+def test_a_ratio_that_cannot_be_is_none_for_states_either(tmp_path: Path, args: str) -> None:
+    model = "{name: ling-3.0-flash-fp4}"
+    plain = planned(deployment(tmp_path, model=model))
+    assert planned(deployment(tmp_path, f"extra: {{args: {{{args}}}}}\n", model=model)) == plain
+
+
+def test_graphs_that_leave_nothing_of_unified_memory(tmp_path: Path) -> None:
+    text = "extra: {args: {cuda-graph-max-bs: 1000000}}\n"
+    spark = "{name: dgx-spark, gpus: 1}"
+    assert planned(deployment(tmp_path, text, hardware=spark)).fits is False

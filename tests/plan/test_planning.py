@@ -81,3 +81,26 @@ def test_steps_of_this_host_count_before_all_others(library: Library) -> None:
 def test_an_acceptance_that_cannot_be_is_refused(library: Library) -> None:
     with pytest.raises(ConfiguratorError, match="PLN001"):
         plan_of(deployment(library, "ling-3.0-flash-spark"), library, Asked(accepted=4.5))
+
+
+QWEN = "engine: {version: 0.5.23}\nhardware: {name: h200, gpus: 1}\nmodel: {name: qwen3-8b}\n"
+
+
+def test_more_requests_than_the_pool_or_the_limit_holds_are_said_to_wait(
+    library: Library, tmp_path: Path
+) -> None:
+    def remarks(text: str, batch: int) -> tuple[str, ...]:
+        step = plan_of(own(tmp_path, library, QWEN + text), library, Asked(batch=batch)).step
+        assert step is not None
+        return step.remarks
+
+    context = "workload: {context: 32768}\n"
+    assert remarks(context, 4096)[0] == (
+        "4,096 requests are never decoded together: with 1,024 tokens each they take 4,194,304 of "
+        "the 801,747 that the pool holds; plan for --batch 782"
+    )
+    assert not any("never decoded" in text for text in remarks(context, 782))
+    assert remarks("extra: {args: {max-running-requests: 4}}\n", 5)[0] == (
+        "5 requests are never decoded together: at most 4 run at once; set --max-running-requests "
+        "5, or plan for --batch 4"
+    )

@@ -344,3 +344,29 @@ def test_what_bounds_the_step_is_named() -> None:
     measurement = LIBRARY.measurement("ling-3.0-flash-fp4-h200-tp2-c1")
     found = planned(deployment_of(measurement, LIBRARY))
     assert found.bound.startswith("launches, synchronisation and the host: reading 2.48 GB")
+
+
+def test_operations_at_the_data_sheets_rate_are_a_bound_and_no_estimate(tmp_path: Path) -> None:
+    found = planned(deployment(tmp_path), Asked(batch=4096, context=1)).plain
+    # 2 x 7.57B parameters x 4,096 tokens at 989 TFLOP/s.
+    assert found.low == pytest.approx(2 * 7.57e9 * 4096 / 989e12, rel=0.01)
+    assert found.value == pytest.approx(found.low / 0.7)
+    assert found.high == pytest.approx(found.low / 0.6)
+
+
+@pytest.mark.parametrize("model", ["qwen3-8b", "qwen3-30b-a3b", "ling-3.0-flash-fp4"])
+def test_more_requests_take_no_less_time(tmp_path: Path, model: str) -> None:
+    wanted = deployment(tmp_path, model=f"{{name: {model}}}")
+    batches = [1, 2, 7, 64, 300, 1024, 5000, 65_536]
+    times = [planned(wanted, Asked(batch=batch)).plain for batch in batches]
+    for name in ("low", "value", "high"):
+        ends = [getattr(time, name) for time in times]
+        assert ends == sorted(ends)
+
+
+def test_what_operations_bound_is_not_put_down_to_launches(tmp_path: Path) -> None:
+    found = planned(deployment(tmp_path), Asked(batch=4096, context=1))
+    assert found.bound == (
+        "operations: 89.6 ms of 89.6 ms by habit, where reading 15.8 GB takes 5.36 ms"
+    )
+    assert planned(deployment(tmp_path)).bound.startswith("memory bandwidth: ")

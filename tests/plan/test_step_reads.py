@@ -142,3 +142,14 @@ def test_operations_are_two_a_parameter_and_token_of_the_experts_chosen() -> Non
     found = operations_of(of(dense, head, experts()), target(4), load(batch=2))
     assert found["fp8"] == 2 * 100 * 8
     assert found["bf16"] == pytest.approx(2 * (10 + 256e6 * 8 / 256) * 8)
+
+
+def test_a_config_whose_tokens_choose_more_experts_than_there_are() -> None:
+    assert distinct_experts(8, 128, 3) == 8
+
+
+def test_a_groups_own_weights_work_on_its_own_tokens() -> None:
+    ranks = Ranks(8, data=4)
+    parts = of(part("attention", 1e9, "bf16", 2, pieces=2), part("dense", 1e9, "fp8", 1, pieces=8))
+    found = operations_of(parts, target(), load(batch=64, ranks=ranks))
+    assert found == {"bf16": 2e9 * 16 / 2, "fp8": 2e9 * 64 / 8}
