@@ -23,6 +23,8 @@ die() { say "FAILED: $*" >&2; exit 1; }
 
 # --- addresses ---------------------------------------------------------------------------------
 : "${REPLICA0_HOST0_ADDR:?set it to the address of host 0 of replica 0}"
+# A port follows it, so an IPv6 address stands in brackets.
+[[ $REPLICA0_HOST0_ADDR != *:* || $REPLICA0_HOST0_ADDR == \[* ]] || REPLICA0_HOST0_ADDR="[$REPLICA0_HOST0_ADDR]"
 
 # --- environment of the engine: kept from this script's own commands ------------------------------
 ENGINE_ENV=(
@@ -130,6 +132,8 @@ configurator_read_key() {
     configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
   [[ -n $configurator_value ]] ||
     configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ -z ${configurator_value:4096} ]] ||
+    configurator_no_key "$configurator_where holds more than 4096 characters; put the key alone there" || return
   [[ $configurator_value != *[$'\r\n']* ]] ||
     configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
   [[ $configurator_value != *[!!-~]* ]] ||
@@ -140,6 +144,7 @@ configurator_no_key() { configurator_why=$1; return 1; }
 
 read_secrets() {
   # Not every version of systemd names the folder to what runs after the start; it is the same one.
+  # shellcheck disable=SC2034  # every key is looked at, and the serving key alone is used
   local key folder=${CREDENTIALS_DIRECTORY:-/run/credentials/sglang-muse-spark-open-gb300x8-tp8-replica0-host1.service}
   configurator_read_key "file:$folder/secret-1" key || die "$configurator_why; see LoadCredential= in the unit"
   export CONFIGURATOR_API_KEY=$key
