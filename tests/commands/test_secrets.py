@@ -78,5 +78,8 @@ def test_a_key_by_another_name_is_taken_instead_of_the_profiles(
     assert run([*command, "--api-key-env", "ANOTHER"]) == 1
     captured = capsys.readouterr()
     assert "swordfish" not in captured.out + captured.err
+    # The rendered checks of containers and units name this one, which no profile may name.
+    monkeypatch.setenv("CONFIGURATOR_API_KEY", "swordfish-123")
+    assert run([*command, "--api-key-env", "CONFIGURATOR_API_KEY"]) == 1
     assert run([*command, "--api-key-env", "NOT_SET"]) == 2
     assert "variable NOT_SET" in capsys.readouterr().err
