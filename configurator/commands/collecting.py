@@ -145,6 +145,7 @@ def _from_profile(deployment: Deployment | None, key_env: str | None) -> dict[st
     profile = deployment.profile
     sampling = profile.workload.sampling
     arguments: dict[str, Any] = {
+        "kept": tuple(profile.extra.secrets),
         "level": profile.evidence.level,
         "concurrency": profile.workload.concurrency,
         "prompts": profile.workload.prompts,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from configurator.cli import run
+from configurator.collector.inputs import CollectError
 
 HEAD = """\
 apiVersion: configurator/v1
@@ -64,6 +65,23 @@ def test_values_no_launch_could_use(
     out = " ".join(capsys.readouterr().out.split())
     assert fact in out
     assert f"{path}:5:" in out
+
+
+def test_secrets_of_the_engine_are_told_to_the_collector(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: dict[str, object] = {}
+
+    def collecting(*_: object, **words: object) -> None:
+        told.update(words)
+        raise CollectError("enough")
+
+    monkeypatch.setenv("LING_API_KEY", "swordfish-8")
+    monkeypatch.setattr("configurator.commands.collecting.collect", collecting)
+    path = tmp_path / "p.yaml"
+    path.write_text(f"{HEAD}extra: {{secrets: {{SGLANG_STORE: {{file: /none}}}}}}\n")
+    assert run(["check", str(path), "--url", "http://127.0.0.1:9"]) == 2
+    assert told["kept"] == ("SGLANG_STORE",)
 
 
 def test_a_key_by_another_name_is_taken_instead_of_the_profiles(
