@@ -144,7 +144,8 @@ configurator_no_key() { configurator_why=$1; return 1; }
 
 read_secrets() {
   # Not every version of systemd names the folder to what runs after the start; it is the same one.
-  # shellcheck disable=SC2034  # every key is looked at, and the serving key alone is used
+  # Keys of others are read only to see that they can be.
+  # shellcheck disable=SC2034
   local key folder=${CREDENTIALS_DIRECTORY:-/run/credentials/sglang-muse-spark-open-gb300x8-tp8-replica0-host1.service}
   configurator_read_key "file:$folder/secret-1" key || die "$configurator_why; see LoadCredential= in the unit"
   export CONFIGURATOR_API_KEY=$key
