@@ -129,7 +129,7 @@ def environment(
         for name, text in hardware.multi_host.env.items():
             yield Env(name, text, f"hardware entry {hardware.name}", ("hardware", "name"))
     for mechanism in mechanisms.values():
-        for name, wanted in mechanism.kernel.env.items():
+        for name, wanted in mechanism.env.items():
             value = _from(mechanism, wanted)
             if value is not None:
                 yield Env(name, env_text(value), f"kernel {mechanism.name}", mechanism.path)

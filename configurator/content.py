@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from configurator.deployment import Carried
 from configurator.engine.catalogue import load_catalogue
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers, merge, overlay
+from configurator.regular import read_regular
 from configurator.schema.base import dotted, parse
 from configurator.schema.claims import Claims, Differing, Published, published
 from configurator.schema.content import (
@@ -53,6 +55,9 @@ FOLDERS = {
 
 _MAX_EXTENDS = 16
 _SELFTEST = "_selftest.py"
+_PLUGINS = "kernels/plugins"
+_MAX_MODULE_BYTES = 1 << 18
+"""More than any module of a plugin: it travels in manifests too."""
 EntryT = TypeVar("EntryT", bound=Entry)
 At = Callable[[], Position | None] | None
 """Where a name was asked for; looked up only when it does not exist."""
@@ -119,6 +124,34 @@ class Library:
             for path in (root / FOLDERS["kernel"]).glob(f"*{_SELFTEST}"):
                 found[path.name.removesuffix(_SELFTEST).replace("_", "-")] = path
         return dict(sorted(found.items()))
+
+    def plugin(self, package: str, at: At = None) -> Carried:
+        """The plugin `package` with its modules, as a launch brings it along.
+
+        Raises:
+            ConfiguratorError: REF001 (there is none), REF008 (a module cannot be carried).
+        """
+        folders = [root / _PLUGINS / package for root in self.roots]
+        folder = next((f for f in reversed(folders) if (f / "__init__.py").is_file()), None)
+        place = at() if at else None
+        if folder is None:
+            found = (path.parent.name for r in self.roots for path in
+                     (r / _PLUGINS).glob("*/__init__.py"))  # fmt: skip
+            raise ConfiguratorError.single(
+                "REF001", f"no plugin is named {package!r}",
+                did_you_mean(package, sorted(found)) + f"; it is looked for in {_PLUGINS}/", place,
+            )  # fmt: skip
+        try:
+            modules = (
+                (path.name, read_regular(path, _MAX_MODULE_BYTES).decode())
+                for path in sorted(folder.glob("*.py"))
+            )
+            return Carried(package, tuple(modules))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfiguratorError.single(
+                "REF008", f"plugin {package} cannot be carried: {error}",
+                "keep it to modules of text, without folders in it", place,
+            ) from None  # fmt: skip
 
     def measurement(self, name: str, at: At = None) -> Measurement:
         """The measured step `name`."""

@@ -13,7 +13,7 @@ from configurator.errors import Position
 from configurator.layers import Layers
 from configurator.schema.base import Scalar
 from configurator.schema.claims import Published
-from configurator.schema.content import Engine, Hardware, Kernel, Model
+from configurator.schema.content import Engine, From, Hardware, Kernel, Model
 from configurator.schema.profile import Optimization, Profile, SecretRef
 from configurator.source import DataPath
 
@@ -110,6 +110,16 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """A plugin that the launch brings along for the engine to load."""
+
+    package: str
+    """Its package, and the name of its entry point."""
+    files: tuple[tuple[str, str], ...]
+    """Name and text of each of its modules."""
+
+
+@dataclass(frozen=True, slots=True)
 class Mechanism:
     """An optimization of the profile with its kernel entry, options and draft."""
 
@@ -121,6 +131,26 @@ class Mechanism:
     draft: Model | None = None
     """The draft model; the target's own entry when it is part of the same checkpoint."""
     draft_path: str | None = None
+    plugin: Carried | None = None
+    """What the launch brings along for it; None: the engine's environment has it."""
+
+    @property
+    def env(self) -> dict[str, Scalar | From]:
+        """Environment it sets: that of its plugin where the launch brings one along."""
+        brought = self.plugin and self.kernel.plugin
+        return brought.env if brought else self.kernel.env
+
+    @property
+    def facts(self) -> list[str]:
+        """Abilities that the engine build must have for it."""
+        brought = self.plugin and self.kernel.plugin
+        provided = brought.provides if brought else []
+        return [fact for fact in self.kernel.needs.facts if fact not in provided]
+
+    @property
+    def entry_points(self) -> list[str]:
+        """Plugins that the engine must find for it."""
+        return [*self.kernel.needs.plugins, *([self.plugin.package] if self.plugin else [])]
 
     @property
     def path(self) -> DataPath:
@@ -173,6 +203,12 @@ class Deployment:
     def of_family(self, family: str) -> list[Mechanism]:
         """The mechanisms of one kernel family."""
         return [m for m in self.mechanisms.values() if m.kernel.family == family]
+
+    @property
+    def plugins(self) -> tuple[Carried, ...]:
+        """The plugins that the launch brings along, each once."""
+        found = {m.plugin.package: m.plugin for m in self.mechanisms.values() if m.plugin}
+        return tuple(found.values())
 
     @property
     def speculation(self) -> Mechanism | None:

@@ -34,6 +34,7 @@ INPUT_CODES = {
     "REF005": "A name on the command line that does not exist.",
     "REF006": "Two published figures of one id.",
     "REF007": "A kernel without a self-test.",
+    "REF008": "A plugin of a kernel entry that a launch cannot bring along.",
     "LOAD001": "A module of rules or probes does not load.",
     "LOAD002": "Two modules define the same rule code or probe name.",
     "INT001": "A rule crashed: a fault of the rule, not of the profile.",
@@ -136,6 +137,7 @@ def kernel_page(kernel: Kernel, claims: Iterable[Published] = ()) -> str:
         ("Alternatives", kernel.alternatives),
         ("Excludes", kernel.excludes),
         ("Options", [f"{name}: {option.description}" for name, option in kernel.options.items()]),
+        ("Brought along with provider: configurator", _brought(kernel)),
         ("Judged by", [f"{e.mechanism}: probe {e.probe}" for e in kernel.evidence]),
         ("Tried by", [selftest_line(test) for test in kernel.selftests]),
         ("Published figures", [f"{c.shown}, {c.claim.figure} ({c.id})" for c in claims]),
@@ -144,6 +146,12 @@ def kernel_page(kernel: Kernel, claims: Iterable[Published] = ()) -> str:
         if items:
             lines += ["", f"{title}:", *(f"  - {item}" for item in items)]
     return "\n".join(lines)
+
+
+def _brought(kernel: Kernel) -> list[str]:
+    """The plugin that a launch brings along, in one line; [] where there is none."""
+    plugin = kernel.plugin
+    return [f"{plugin.package}, for SGLang {' and '.join(plugin.releases)}"] if plugin else []
 
 
 def selftest_line(test: SelfTest) -> str:

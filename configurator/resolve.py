@@ -13,7 +13,14 @@ from functools import partial
 
 from configurator.assemble import arguments, environment, last_wins, processes_of
 from configurator.content import Library
-from configurator.deployment import Deployment, Env, Expectation, Mechanism, Process
+from configurator.deployment import (
+    Carried,
+    Deployment,
+    Env,
+    Expectation,
+    Mechanism,
+    Process,
+)
 from configurator.engine.catalogue import catalogue_of
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers
@@ -178,10 +185,11 @@ class _Resolver:
                 )
                 options = self._options(path, wish, kernel)
                 draft, draft_path = self._draft(path, wish, model)
+                plugin = self._plugin(path, wish, kernel)
             except ConfiguratorError as error:
                 self.problems += error.problems
                 continue
-            found[name] = Mechanism(name, wish, kernel, options, draft, draft_path)
+            found[name] = Mechanism(name, wish, kernel, options, draft, draft_path, plugin)
         return found
 
     def _options(
@@ -211,6 +219,25 @@ class _Resolver:
             else:
                 options[key] = value  # type: ignore[assignment]  # _unfit checked the type
         return options
+
+    def _plugin(self, path: DataPath, wish: Optimization, kernel: Kernel) -> Carried | None:
+        """What the launch brings along, where the profile leaves that to us."""
+        if wish.provider != "configurator":
+            return None
+        at = self._at(*path, "provider")
+        if kernel.plugin is None:
+            raise ConfiguratorError.single(
+                "SCH007", f"{kernel.name} has no plugin that a launch could bring along",
+                "use provider build or plugin", at(),
+            )  # fmt: skip
+        if self.profile.evidence.instrument != "standard":
+            raise ConfiguratorError.single(
+                "SCH007",
+                f"the plugin of {kernel.name} travels with the in-engine probe, and "
+                f"evidence.instrument is {self.profile.evidence.instrument}",
+                "set evidence.instrument to standard", at(),
+            )  # fmt: skip
+        return self.library.plugin(kernel.plugin.package, at)
 
     def _draft(
         self, path: DataPath, wish: Optimization, model: Model | None

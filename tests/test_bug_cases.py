@@ -1,4 +1,8 @@
-"""Public bug reports as launches: what is said of each, and of the launch that avoids it."""
+"""Public bug reports as launches: what is said of each, and of the launch that avoids it.
+
+Those of running servers are in `test_bug_cases_runtime.py`, and those that rest on a checkpoint
+(B04, B05, B08, B11, B13, B14, B66, B67, B68, B71, B72) in `validators/test_checkpoint_rules.py`.
+"""
 
 from __future__ import annotations
 

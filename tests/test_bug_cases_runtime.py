@@ -142,6 +142,16 @@ CASES = (
         "1 of 1 MoE layers of the draft are built with triton",
     ),
     Case(
+        "B20 experts that were to be spread are not",
+        "requested-equals-resolved",
+        {
+            "requested": {"moe_a2a_backend": "deepep_v2", "ep_size": 8},
+            "server_info": {"moe_a2a_backend": "deepep_v2", "ep_size": 1},
+        },
+        ("REFUTED", "resolved"),
+        "ep_size: asked 8, resolved 1",
+    ),
+    Case(
         "B22 the engine's own choice replaced the runner",
         "requested-equals-resolved",
         {
@@ -348,6 +358,11 @@ SPANS = (
     "[2026-08-27 10:00:02 TP0] CustomAllreduce is disabled because this process group spans across "
     "nodes"
 )
+CAPTURE = (
+    "[2026-05-24 10:00:04 TP0] Capture cuda graph begin. This can take up to several minutes. "
+    "avail mem=9.21 GB"
+)
+"""As releases before 0.5.17 write it."""
 NO_OPS = (
     "Traceback (most recent call last):\n"
     '  File "/venv/sgl_kernel/load_utils.py", line 188, in _load_architecture_specific_ops\n'
@@ -372,6 +387,10 @@ NO_IMAGE = (
         pytest.param(
             f"{DISTRIBUTED}\n[2026-05-24 10:00:02] connect 127.0.0.1: Connection refused",
             "starting", "connect 127.0.0.1: Connection refused", "GLOO_SOCKET_IFNAME", id="B46",
+        ),
+        pytest.param(
+            f"{CAPTURE}\nCapturing batches (bs=256 avail_mem=9.10 GB):   0%|          | 0/36",
+            "starting", "in the phase capturing CUDA graphs", "capture fewer batch sizes", id="B54",
         ),
     ],
 )  # fmt: skip

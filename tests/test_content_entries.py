@@ -31,8 +31,8 @@ KERNELS = [
 ]  # fmt: skip
 DEPLOYMENTS = [
     "ling-3.0-flash-spark", "ling-3.0-flash-spark-baseline", "ling-3.0-flash-spark-dspark",
-    "ling-3.0-flash-spark-upstream", "muse-spark-open-gb300x8", "muse-spark-open-gb300x8-tp8",
-    "muse-spark-open-paper",
+    "ling-3.0-flash-spark-plugin", "ling-3.0-flash-spark-upstream", "muse-spark-open-gb300x8",
+    "muse-spark-open-gb300x8-tp8", "muse-spark-open-paper",
 ]  # fmt: skip
 PROBES = {
     "server-ready", "decode-cuda-graphs", "moe-runner", "attention-backend", "kv-cache-dtype",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from configurator.content import Library
+from configurator.content import ROOT, Library
+from configurator.evidence.trace import read_trace
 from configurator.plan.consistency import Checked, consistency
 from configurator.schema.claims import Published, stated
 
@@ -168,3 +170,49 @@ def test_the_throughput_claim_says_what_it_holds_for() -> None:
 def test_conflicts_that_are_no_numbers_are_kept() -> None:
     about = {c.about for name in LIBRARY.names("claims") for c in LIBRARY.claims_of(name).conflicts}
     assert "storage of the LM head in the checkpoint of Ling-3.0-flash-fp4" in about
+
+
+RECORDINGS = ROOT / "tests" / "fixtures" / "recordings"
+
+
+def accepted(answer: Path) -> float:
+    """What the client is told of one request."""
+    told = json.loads(answer.read_text())["meta_info"]["spec_accept_length"]
+    return float(told)
+
+
+def traced(name: str) -> tuple[float, float]:
+    """Mean time of the GEMM of the LM head, and of all kernels of a round, in us."""
+    (file,) = (RECORDINGS / "fp8head" / name / "trace").glob("*.json.gz")
+    trace = read_trace(file)
+    (head,) = (kernel for kernel in trace.kernels if "_256x8_" in kernel.name)
+    kinds = ("TARGET_VERIFY", "draft", "draft_extend")
+    return head.mean_us, sum(s.gpu_us for s in trace.steps if s.kind in kinds and not s.within)
+
+
+def test_our_own_figures_are_those_of_the_recordings_that_they_name() -> None:
+    before, after = traced("bf16_nextn"), traced("fp8_module_shared")
+    assert before[0] == pytest.approx(named("trap-shared-head-189").claim.value, rel=0.01)
+    assert after[0] == pytest.approx(named("trap-shared-head-95").claim.value, rel=0.01)
+    change = 100 * (after[1] / before[1] - 1)
+    # Medians of the parts of a round are added here, the figure is of whole rounds.
+    assert change == pytest.approx(named("trap-shared-busy-23-percent").claim.value, abs=1.5)
+    own, alone = RECORDINGS / "fp8head", RECORDINGS / "cpu" / "fp8_head_nextn_target_only"
+    told = accepted(own / "fp8_both_scale_own" / "generate_extra.json")
+    assert told == pytest.approx(named("trap-own-scale-1.003").claim.value, abs=0.001)
+    told = accepted(alone / "generate_bs1.json")
+    assert told == pytest.approx(named("trap-weight-only-cpu-1.02").claim.value, abs=0.005)
+
+
+def test_the_model_of_our_own_figures_is_the_recorded_one() -> None:
+    alone = RECORDINGS / "cpu" / "fp8_head_nextn_target_only" / "probe-tp0-pp0-dp0.json"
+    shape = json.loads(alone.read_text())["target"]["lm_head"]["tensors"]["weight"]["shape"]
+    model = named("trap-weight-only-cpu-1.02").conditions.model
+    assert model == "synthetic, with a vocabulary of {} and a width of {}".format(*shape)
+
+
+def test_a_source_in_this_repository_exists() -> None:
+    for name in LIBRARY.names("claims"):
+        for source in LIBRARY.claims_of(name).sources:
+            if source.startswith(("tests/", "docs/")):
+                assert (ROOT / source).exists(), source

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from recordings_table import RECORDINGS, Row, faults, rows
 
+from configurator.content import ROOT
 from configurator.loader import Validators
 
 
@@ -21,3 +24,9 @@ def test_every_recording_has_a_truth() -> None:
     }
     assert cases == {f"{row.group}/{row.case}" for row in rows()}
     assert len(rows()) > 60
+
+
+@pytest.mark.parametrize("group", ["h200-probe", "h200-trace", "h200-nodes"])
+def test_a_page_of_measurements_counts_its_rows(group: str) -> None:
+    page = (ROOT / "docs" / "measurements" / f"{group}.md").read_text()
+    assert f"judges them: {Counter(row.group for row in rows())[group]} rows, 0 wrong" in page

@@ -22,6 +22,16 @@ def _fp8_head(deployment: Deployment) -> Mechanism | None:
     return next((m for m in heads if _VARIABLE in m.kernel.env), None)
 
 
+def _or_plugin(deployment: Deployment, remedy: str) -> str:
+    """What else helps where the build has no FP8 head, or shares it badly: the entry's plugin."""
+    head = _fp8_head(deployment)
+    plugin = head.kernel.plugin if head else None
+    if head is None or plugin is None or deployment.engine.version not in plugin.releases:
+        return remedy
+    wish = f"'{head.name}: {{provider: configurator}}'"
+    return f"{wish} brings a plugin along that does it here; or {remedy}"
+
+
 def _borrowing_draft(deployment: Deployment) -> Mechanism | None:
     """The drafting mechanism whose draft takes the target's head; None when there is no trap."""
     drafting = deployment.speculation
@@ -75,7 +85,7 @@ def fp8_head_variable_not_declared(deployment: Deployment) -> Iterator[Finding]:
         set_by.path,
         f"{_VARIABLE} is declared by no released SGLang, and {engine.name} does not add it: it is "
         "ignored without a word",
-        _BUILD,
+        _or_plugin(deployment, _BUILD),
     )
 
 
@@ -92,13 +102,13 @@ def fp8_head_stays_bf16(deployment: Deployment) -> Iterator[Finding]:
         engine: {build: ling-v3-mxfp4-humming}
     """
     head = _fp8_head(deployment)
-    if head is not None and deployment.engine.facts.get(_FACT) == "no":
+    if head and _FACT in head.facts and deployment.engine.facts.get(_FACT) == "no":
         yield Finding(
             head.path,
             f"{deployment.engine.name} leaves the LM head BF16 though the variable is set; with "
             "the public patch forced onto it, 'Online FP8 quantization enabled for lm_head.' is "
             "printed all the same",
-            f"{_BUILD}, or remove it with '{head.name}: null'",
+            f"{_or_plugin(deployment, _BUILD)}, or remove it with '{head.name}: null'",
         )
 
 
@@ -124,14 +134,20 @@ def draft_reads_fp8_head_as_bf16(deployment: Deployment) -> Iterator[Finding]:
     """
     head, drafting = _fp8_head(deployment), _borrowing_draft(deployment)
     architecture = deployment.model.architecture
+    if head and head.plugin:
+        return  # Its drafts get the module, whatever the build shares.
     if head and drafting and architecture in deployment.engine.lm_head_sharing.weight:
         yield Finding(
             drafting.path,
             f"in {deployment.engine.name} the draft of {architecture} shares only the LM head's "
-            "weight: it would read FP8 bytes as BF16 (measured on Ling-3.0-flash: accepted 1.00, "
-            "24.0 tok/s against 37.81 without any optimization)",
-            "set engine.build to one whose draft takes the module (commit 814d2d16 with the "
-            f"public patch), or keep only one of {head.name} and {drafting.name}",
+            "weight: it would read FP8 bytes as BF16 (published for Ling-3.0-flash-fp4 on one DGX "
+            "Spark: accepted 1.00, 24.0 tok/s on a workload that is not stated, against 37.81 on "
+            "GSM8K without any optimization)",
+            _or_plugin(
+                deployment,
+                "set engine.build to one whose draft takes the module (commit 814d2d16 with the "
+                f"public patch), or keep only one of {head.name} and {drafting.name}",
+            ),
         )
 
 
@@ -139,6 +155,8 @@ def _unknown_sharing(deployment: Deployment, *, probed: bool) -> Iterator[Findin
     head, drafting = _fp8_head(deployment), _borrowing_draft(deployment)
     sharing, architecture = deployment.engine.lm_head_sharing, deployment.model.architecture
     if head is None or drafting is None or architecture in (*sharing.module, *sharing.weight):
+        return
+    if head.plugin:
         return
     judged = any(e.mechanism == _SHARED and e.required for e in deployment.expectations)
     if judged is probed:

@@ -125,7 +125,7 @@ def build_lacks_ability(deployment: Deployment) -> Iterator[Finding]:
     for mechanism in deployment.mechanisms.values():
         if mechanism.kernel.family == "lm-head":
             continue
-        for fact in mechanism.kernel.needs.facts:
+        for fact in mechanism.facts:
             if deployment.engine.facts.get(fact) == "no":
                 yield Finding(
                     mechanism.path,
@@ -139,7 +139,7 @@ def _undecided(deployment: Deployment, *, probed: bool) -> Iterator[Finding]:
         judged = [e for e in deployment.expectations if e.path == mechanism.path and e.required]
         if bool(judged) != probed:
             continue
-        for fact in mechanism.kernel.needs.facts:
+        for fact in mechanism.facts:
             if deployment.engine.facts.get(fact, "unknown") == "unknown":
                 names = ", ".join(e.mechanism for e in judged)
                 decides = f"decided at start-up by {names}" if probed else "nothing will decide it"
@@ -184,6 +184,30 @@ def build_ability_undecided(deployment: Deployment) -> Iterator[Finding]:
         extends: ling-3.0-flash-spark
     """
     yield from _undecided(deployment, probed=False)
+
+
+@rule("REF116", "plugin-of-another-release", source="the kernel entry's plugin.releases")
+def plugin_of_another_release(deployment: Deployment) -> Iterator[Finding]:
+    """A launch brings a plugin along that was not written for this release of the engine.
+
+    Bad:
+        extends: ling-3.0-flash-spark-plugin
+        engine: {version: 0.5.22}
+
+    Good:
+        extends: ling-3.0-flash-spark-plugin
+    """
+    for mechanism in deployment.mechanisms.values():
+        plugin = mechanism.kernel.plugin if mechanism.plugin else None
+        if plugin and deployment.engine.version not in plugin.releases:
+            releases = " or ".join(plugin.releases)
+            yield Finding(
+                (*mechanism.path, "provider"),
+                f"the plugin of {mechanism.name} is written for SGLang {releases}, and the engine "
+                f"is {deployment.engine.name}",
+                f"set engine.version to {plugin.releases[-1]}, or remove the mechanism with "
+                f"'{mechanism.name}: null'",
+            )
 
 
 @rule("REF108", "package-of-the-build-not-listed", severity="info", source="the engine entry")

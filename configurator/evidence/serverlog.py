@@ -18,7 +18,7 @@ _PHASES = tuple(
         (r"Load weight begin", "loading weights"),
         (r"Load weight end", "allocating memory"),
         (r"(?:\w[\w -]{0,60} )?KV Cache is allocated", "allocating memory"),
-        (r"Capture [\w -]{0,60}?CUDA graph begin", "capturing CUDA graphs"),
+        (r"Capture [\w -]{0,60}?(?i:CUDA) graph begin", "capturing CUDA graphs"),
         (r"(?i:Capture [\w -]{0,60}?CPU graph begin)", "capturing graphs"),
         (r"Running FlashInfer autotune", "FlashInfer autotune"),
         (r"Entering DeepGEMM JIT Pre-Compile", "DeepGEMM pre-compile"),

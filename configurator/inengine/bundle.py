@@ -4,14 +4,19 @@ It holds the probe's package and the metadata of a distribution, whose entry poi
 looks for. Nothing is installed: a container mounts the directory and puts it on PYTHONPATH.
 
 The collector lies beside it, to record evidence where configurator is not installed. The engine
-does not load it, and its name shadows no module of anybody.
+does not load it, and its name shadows no module of anybody. Beside them lie the plugins of kernel
+entries that the profile leaves to configurator, and no others: the engine loads what it finds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from configurator.deployment import Carried
 from configurator.errors import ConfiguratorError
 
 MODULE = "configurator_probe"
@@ -28,6 +33,9 @@ REQUIRED = "CONFIGURATOR_PROBE_REQUIRED"
 MARKS = {MODULE: "Reports from inside SGLang", COLLECTOR: "Part of configurator's collector"}
 """By package: what the first line of each of its modules in a bundle holds, of every version."""
 
+CARRIED = "Made by configurator: a kernel entry's plugin"
+"""What the first line of every file of a plugin in a bundle holds, of every version."""
+
 _FORMER = f"{MODULE}.py"
 # The probe was one file once, with the mark of its package.
 _HEADS = {
@@ -39,15 +47,52 @@ _METADATA = f"Metadata-Version: 2.1\nName: {MODULE.replace('_', '-')}\nVersion: 
 _ENTRY_POINTS = f"[{GROUP}]\n{MODULE} = {MODULE}:register\n"
 
 
-def bundle_files() -> dict[str, str]:
-    """Every file of the bundle by its path inside it; always the same text."""
+def bundle_files(plugins: Iterable[Carried] = ()) -> dict[str, str]:
+    """Every file of the bundle by its path inside it; always the same text.
+
+    Args:
+        plugins: what lies beside the probe.
+    """
     here = Path(__file__).parent
+    beside = {name: text for plugin in plugins for name, text in _plugin(plugin).items()}
     return {
         **_package(MODULE, here / MODULE),
         f"{_INFO}/METADATA": _METADATA,
         f"{_INFO}/entry_points.txt": _ENTRY_POINTS,
         **_package(COLLECTOR, here.parent / "collector"),
+        **beside,
     }
+
+
+def _plugin(plugin: Carried) -> dict[str, str]:
+    """The modules of a plugin and its distribution, each with the mark in its first line."""
+    name = plugin.package
+    # As in `_package`: what makes it a package comes last.
+    modules = sorted(plugin.files, key=lambda file: (file[0] == "__init__.py", file[0]))
+    metadata = f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1\n"
+    return {
+        **{f"{name}/{module}": f"# {CARRIED}, {name}.\n{text}" for module, text in modules},
+        f"{name}-1.dist-info/METADATA": f"Summary: {CARRIED}, {name}.\n{metadata}",
+        f"{name}-1.dist-info/entry_points.txt":
+            f"# {CARRIED}, {name}.\n[{GROUP}]\n{name} = {name}:register\n",
+    }  # fmt: skip
+
+
+def former_plugins(directory: Path, kept: Collection[Path]) -> Iterator[Path]:
+    """Files of plugins in a bundle that are not among `kept`; the engine would load them."""
+    for path in sorted(directory.rglob("*")):
+        is_file = path.is_file() and not path.is_symlink()
+        if is_file and path not in kept and _holds(path, CARRIED):
+            yield path
+
+
+def remove_former_plugins(directory: Path, kept: Collection[Path]) -> None:
+    """Take plugins away that an earlier launch brought along and this one does not."""
+    for path in list(former_plugins(directory, kept)):
+        path.unlink(missing_ok=True)
+        shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
 
 
 def _package(name: str, source: Path) -> dict[str, str]:
@@ -59,14 +104,18 @@ def _package(name: str, source: Path) -> dict[str, str]:
     }
 
 
-def write_bundle(directory: Path) -> tuple[Path, ...]:
+def write_bundle(directory: Path, plugins: Iterable[Carried] = ()) -> tuple[Path, ...]:
     """Write the bundle, or refresh one that was written before; the files that it has.
+
+    Args:
+        directory: where it goes.
+        plugins: what lies beside the probe; others of an earlier writing are removed.
 
     Raises:
         ConfiguratorError: RND002 (the directory holds files that no bundle has, or is a file),
             RND003 (it cannot be written).
     """
-    files = bundle_files()
+    files = bundle_files(plugins)
     _refuse_foreign(directory, set(files))
     written = []
     try:
@@ -95,6 +144,7 @@ def _remove_stale(directory: Path, written: list[Path]) -> None:
     for path in (directory / _FORMER, *modules):
         if path not in written:
             path.unlink(missing_ok=True)
+    remove_former_plugins(directory, written)
 
 
 def _refuse_foreign(directory: Path, ours: set[str]) -> None:
@@ -121,6 +171,8 @@ def _refuse_foreign(directory: Path, ours: set[str]) -> None:
 
 def _is_ours(path: Path, name: str, ours: set[str]) -> bool:
     """Whether a bundle, of any version, had this file: other versions have other modules."""
+    if _holds(path, CARRIED):
+        return True
     if path.suffix != ".py":
         return name in ours
     package = MODULE if name == _FORMER else name.rpartition("/")[0]

@@ -68,8 +68,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     place = Place()
     before = [*before_start(deployment, place), CONFIGURATOR]
     files.append(start_file(deployment, shared, "bash", before, []))
-    if instrumented(deployment):
-        files += probe_files()
+    files += probe_files(deployment)
     return tuple(files)
 
 
@@ -132,7 +131,7 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
     profile = deployment.profile
     hardware = deployment.hardware
     local = local_address(deployment, process)
-    needed = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.plugins})
+    needed = sorted({p for m in deployment.mechanisms.values() for p in m.entry_points})
     packages = sorted({p for m in deployment.mechanisms.values() for p in m.kernel.needs.packages})
     checkpoints = list(checkpoints_of(deployment))
     return {
@@ -176,7 +175,7 @@ def _checks(
         "profile": True,
         "engine": True,
         "packages": bool(packages),
-        "kernels": any(m.kernel.needs.plugins for m in deployment.mechanisms.values()),
+        "kernels": any(m.entry_points for m in deployment.mechanisms.values()),
         "plugins": instrumented(deployment),
         "gpu": deployment.hardware.product is not None,
         "memory": deployment.profile.memory.min_available_gib is not None,

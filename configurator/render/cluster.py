@@ -31,7 +31,6 @@ from configurator.render.containers import (
 )
 from configurator.render.demands import demands
 from configurator.render.files import RenderedFile, fingerprint
-from configurator.render.instrument import instrumented
 from configurator.render.launches import Secret, address_text
 from configurator.render.manifests import literal, stem_of
 from configurator.render.prerequisites import Place, about_images, before_start
@@ -124,7 +123,7 @@ def gpus_of(deployment: Deployment) -> int:
 
 def shared_files(deployment: Deployment, packages: Iterable[str] = ()) -> list[RenderedFile]:
     """What lies in every engine's container; `packages` are needed besides the profile's."""
-    probe = probe_files() if instrumented(deployment) else []
+    probe = probe_files(deployment)
     return [
         entry_file(deployment),
         preflight_file(deployment, packages),

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from configurator import __version__
 from configurator.deployment import Deployment, Process
-from configurator.inengine.bundle import MARKS, bundle_files
+from configurator.inengine.bundle import CARRIED, MARKS, bundle_files
 from configurator.render.demands import demands
 from configurator.render.files import MARK, PROBE, RenderedFile, fingerprint
+from configurator.render.instrument import instrumented
 from configurator.render.quoting import quote
 from configurator.source import DataPath, dump
 
@@ -56,16 +57,20 @@ def identity(deployment: Deployment) -> str:
     return f"launch {fingerprint(deployment)}, demands {demands(deployment)}"
 
 
-def probe_files() -> list[RenderedFile]:
-    """The in-engine probe, which is no template: it runs as it is."""
+def probe_files(deployment: Deployment) -> list[RenderedFile]:
+    """The in-engine probe and the plugins beside it, which are no templates; [] without one."""
+    if not instrumented(deployment):
+        return []
     return [
-        RenderedFile(f"{PROBE}/{name}", text, mark=_mark(name))
-        for name, text in bundle_files().items()
+        RenderedFile(f"{PROBE}/{name}", text, mark=_mark(name, text))
+        for name, text in bundle_files(deployment.plugins).items()
     ]
 
 
-def _mark(name: str) -> str:
+def _mark(name: str, text: str) -> str:
     """What a file of the bundle holds near its head, of every version."""
+    if CARRIED in text[:200]:
+        return CARRIED
     return MARKS[name.split("/")[0]] if name.endswith(".py") else _OWNER
 
 

@@ -37,7 +37,6 @@ from configurator.render.containers import (
     state_of,
 )
 from configurator.render.files import RenderedFile
-from configurator.render.instrument import instrumented
 from configurator.render.launches import Secret, address_text, address_variable, secrets_of
 from configurator.render.prerequisites import Place, before_start
 from configurator.render.quoting import comment, yaml_string
@@ -113,7 +112,7 @@ def _host_files(
     yield entry_file(deployment)
     yield check_file(deployment)
     yield profile_file(deployment)
-    yield from probe_files() if instrumented(deployment) else ()
+    yield from probe_files(deployment)
 
 
 def _templates() -> Any:

@@ -19,6 +19,7 @@ from configurator.errors import ConfiguratorError
 from configurator.inengine.bundle import DIRECTORY
 from configurator.render.common import checkpoints_of, heading, local_address, templates, url_of
 from configurator.render.files import PROBE, REPORTS, RenderedFile
+from configurator.render.instrument import loaded
 from configurator.render.launches import (
     EngineLaunch,
     Folders,
@@ -204,7 +205,7 @@ def check_file(deployment: Deployment) -> RenderedFile:
 def entry_file(deployment: Deployment) -> RenderedFile:
     """The script that every container and unit starts the engine with."""
     template = templates().get_template("entry.sh.j2")
-    text = template.render(heading=heading(deployment))
+    text = template.render(heading=heading(deployment), plugins=loaded(deployment))
     return RenderedFile("entry.sh", text, executable=True)
 
 

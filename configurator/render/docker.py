@@ -33,7 +33,6 @@ from configurator.render.containers import (
     needs_gpus,
 )
 from configurator.render.files import RenderedFile
-from configurator.render.instrument import instrumented
 from configurator.render.launches import address_text, address_variable
 from configurator.render.prerequisites import CONFIGURATOR, Place, before_start
 from configurator.render.quoting import comment, quote
@@ -58,7 +57,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     place = Place(image_of(deployment), cached)
     before = [*before_start(deployment, place), CONFIGURATOR]
     files.append(start_file(deployment, shared, "docker", before, list(_notes(deployment))))
-    return (*files, *(probe_files() if instrumented(deployment) else ()))
+    return (*files, *probe_files(deployment))
 
 
 def _context(deployment: Deployment, one: Contained) -> dict[str, Any]:

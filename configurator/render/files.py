@@ -14,6 +14,7 @@ from pathlib import Path
 
 from configurator.deployment import Deployment, HostPlaceholder, Process, Word
 from configurator.errors import ConfiguratorError
+from configurator.inengine.bundle import former_plugins, remove_former_plugins
 from configurator.render.instrument import probe_variables
 
 MARK = "Made by configurator"
@@ -59,6 +60,8 @@ def fingerprint(deployment: Deployment) -> str:
         "processes": [_process(process) for process in deployment.processes],
         "probe": probe_variables(deployment, PROBE, REPORTS),
     }
+    if deployment.plugins:
+        launched["plugins"] = [dataclasses.astuple(plugin) for plugin in deployment.plugins]
     secrets = deployment.profile.extra.secrets
     if secrets:
         launched["secrets"] = {name: reference.model_dump() for name, reference in secrets.items()}
@@ -93,7 +96,13 @@ def write(files: Iterable[RenderedFile], folder: Path) -> list[Path]:
             folder cannot be written. Nothing is written then.
     """
     wanted = [(folder / file.path, file) for file in files]
-    for path in (*_foreign(wanted), *beside_the_probe(wanted, folder)):
+    former = {
+        path
+        for probe in _probes([path for path, _ in wanted], folder)
+        for path in former_plugins(probe, ())
+    }
+    beside = (path for path in beside_the_probe(wanted, folder) if path not in former)
+    for path in (*_foreign(wanted), *beside):
         raise ConfiguratorError.single(
             "RND002", f"{path} exists and was not made by configurator",
             "choose an empty folder, or move the file away",
@@ -107,6 +116,8 @@ def write(files: Iterable[RenderedFile], folder: Path) -> list[Path]:
             tempfile.TemporaryFile(dir=parent).close()
         for path, file in wanted:
             _replace(path, file)
+        for probe in _probes([path for path, _ in wanted], folder):
+            remove_former_plugins(probe, [path for path, _ in wanted])
     except OSError as error:
         why = error.strerror or error
         raise ConfiguratorError.single(
@@ -141,11 +152,16 @@ def _foreign(wanted: Iterable[tuple[Path, RenderedFile]]) -> Iterator[Path]:
     return (path for path, file in wanted if os.path.lexists(path) and not holds(path, file.mark))
 
 
+def _probes(paths: Iterable[Path], folder: Path) -> list[Path]:
+    """The folders of the probe that hold any of these files."""
+    within = (parent for path in paths for parent in path.parents if folder in parent.parents)
+    return sorted({parent for parent in within if parent.name == PROBE})
+
+
 def beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path) -> Iterator[Path]:
     """Files in a folder of the probe: on the engine's search path they could shadow a module."""
     ours = {path: file.mark for path, file in wanted}
-    within = (parent for path in ours for parent in path.parents if folder in parent.parents)
-    for probe in sorted({parent for parent in within if parent.name == PROBE}):
+    for probe in _probes(ours, folder):
         for path in sorted(probe.rglob("*")):
             hidden = path.name.startswith(".") or "__pycache__" in path.parts
             # Behind a link to a folder lie modules too.

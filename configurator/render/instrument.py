@@ -39,7 +39,13 @@ def probe_variables(deployment: Deployment, bundle: str, reports: str) -> dict[s
     if not instrumented(deployment):
         return {}
     required = {REQUIRED: "1"} if deployment.profile.evidence.require_report else {}
-    return {SEARCH: bundle, DIRECTORY: reports, **required, ALLOWED: MODULE}
+    names = ",".join(loaded(deployment))
+    return {SEARCH: bundle, DIRECTORY: reports, **required, ALLOWED: names}
+
+
+def loaded(deployment: Deployment) -> tuple[str, ...]:
+    """Entry points that the engine must load from the bundle: the probe's, and those beside it."""
+    return (MODULE, *(plugin.package for plugin in deployment.plugins))
 
 
 def joined(name: str, value: str, held: str | None) -> str | None:
@@ -53,8 +59,9 @@ def joined(name: str, value: str, held: str | None) -> str | None:
     if name == SEARCH:
         return f"{value}{os.pathsep}{held}" if held else value
     if name == ALLOWED:
-        # Without a list every plugin is loaded; a list of the probe alone would shut others out.
-        return f"{held},{value}" if held and not allows(held, value) else None
+        # Without a list every plugin is loaded; a list of ours alone would shut others out.
+        left_out = [each for each in value.split(",") if held and not allows(held, each)]
+        return ",".join([held, *left_out]) if held and left_out else None
     return value
 
 

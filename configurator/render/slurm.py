@@ -16,7 +16,6 @@ from configurator.render.bash import (
 )
 from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.files import RenderedFile
-from configurator.render.instrument import instrumented
 from configurator.render.launches import secrets_of
 from configurator.render.prerequisites import CONFIGURATOR, Place, before_start
 
@@ -37,7 +36,7 @@ def render(deployment: Deployment) -> tuple[RenderedFile, ...]:
     files.append(profile_file(deployment))
     text = environment.get_template("slurm_start.md.j2").render(**shared)
     files.append(RenderedFile("START.md", text))
-    return (*files, *(probe_files() if instrumented(deployment) else ()))
+    return (*files, *probe_files(deployment))
 
 
 def _job_context(deployment: Deployment) -> dict[str, Any]:

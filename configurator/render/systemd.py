@@ -25,7 +25,6 @@ from configurator.render.bash import (
 from configurator.render.common import probe_files, profile_file, templates
 from configurator.render.containers import KEY_SHOWN, LOG, STATE_VARIABLE, entry_file, leads
 from configurator.render.files import PROBE, REPORTS, RenderedFile
-from configurator.render.instrument import instrumented
 from configurator.render.launches import (
     EngineLaunch,
     Folders,
@@ -107,7 +106,7 @@ def _host_files(
     yield profile_file(deployment)
     yield entry_file(deployment)
     yield RenderedFile("START.md", environment.get_template("unit_start.md.j2").render(**common))
-    yield from probe_files() if instrumented(deployment) else ()
+    yield from probe_files(deployment)
 
 
 def _within_limits(text: str) -> str:

@@ -276,6 +276,24 @@ class From(StrictModel):
     """A fact of the draft model."""
 
 
+PackageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)+$")]
+"""A Python package with an underscore in its name, so that it shadows none that is well known."""
+
+
+class Plugin(StrictModel):
+    """A package beside the entry, in `plugins/`, that launches bring along for the engine to load
+    where a profile says `provider: configurator`."""
+
+    package: PackageName
+    """The folder in `kernels/plugins/`, and the name of the entry point."""
+    releases: list[Text]
+    """Releases of the engine that it was written for."""
+    provides: list[Text] = []
+    """Abilities, as `needs.facts` has them, that the engine build need not have then."""
+    env: dict[EnvName, Scalar | From] = {}
+    """Environment it is given, in the place of the entry's `env`."""
+
+
 class Needs(StrictModel):
     """What must be there for the mechanism; an empty list asks for nothing."""
 
@@ -360,6 +378,8 @@ class Kernel(Entry):
     """Whether it is public how to switch it on."""
     provider: Text | None = None
     """Package or build that brings it."""
+    plugin: Plugin | None = None
+    """What brings it where the profile says `provider: configurator`; null: nothing here does."""
     needs: Needs = Needs()
     """What must be there."""
     excludes: list[Name] = []

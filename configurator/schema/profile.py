@@ -125,8 +125,9 @@ class Optimization(StrictModel):
     """What happens when evidence contradicts it."""
     on_unproven: OnUnproven = "warn"
     """What happens when evidence is not enough."""
-    provider: Literal["build", "plugin"] | None = None
-    """Who brings it: the engine build itself, or a plugin package."""
+    provider: Literal["build", "plugin", "configurator"] | None = None
+    """Who brings it: the engine build itself, a plugin package that is installed there, or the
+    plugin of the kernel entry, which the launch brings along."""
     draft: DraftRef | None = None
     """The draft model, for speculative decoding."""
     acceptance: Acceptance | None = None

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from configurator.content import Library
 from configurator.errors import ConfiguratorError
 from configurator.inengine.bundle import DIRECTORY, GROUP, write_bundle
 from configurator.selftest.matrix import Start
@@ -209,7 +210,7 @@ class Launcher:
         plugins = {
             self.sabotage: True,
             self.megakernel: bool(start.megakernel),
-            self.bundle: start.probe,
+            self._bundle(start): start.probe or bool(start.plugin),
         }
         path = [*(folder for folder, wanted in plugins.items() if wanted), RIG / "site"]
         return {
@@ -223,6 +224,16 @@ class Launcher:
             MARK: mark,
             **dict(start.env),
         }
+
+    def _bundle(self, start: Start) -> Path:
+        """The folder with the probe, and beside it the plugin of a kernel entry that is wanted."""
+        if not start.plugin:
+            return self.bundle
+        wanted = Library().kernel(start.plugin).plugin
+        assert wanted is not None, f"{start.plugin} has no plugin"
+        folder = self.bundle.with_name(f"bundle-{wanted.package}")
+        write_bundle(folder, [Library().plugin(wanted.package)])
+        return folder
 
     @contextlib.contextmanager
     def server(self, name: str, start: Start) -> Iterator[Server]:

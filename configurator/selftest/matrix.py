@@ -37,6 +37,8 @@ class Start(_Frozen):
     """The rank that is spoilt, `tp1` or `dp1`; empty: every rank."""
     probe: bool = True
     """Whether the bundle with our probe is on the engine's path."""
+    plugin: str = ""
+    """The kernel entry whose plugin lies beside the probe; empty: none does."""
     megakernel: str = ""
     """What the megakernel plugin without a kernel covers, and on a pretended GPU; empty: there is
     no such plugin."""

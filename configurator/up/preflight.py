@@ -178,13 +178,17 @@ def check_kernels(host: Host) -> Iterator[Finding]:
     if host.engine.error or not host.engine.version:
         return
     for mechanism in host.deployment.mechanisms.values():
-        for name in mechanism.kernel.needs.plugins:
+        for name in mechanism.entry_points:
             if name not in host.engine.plugins:
-                yield Finding(
-                    "kernels", "error",
-                    f"{mechanism.name} needs the plugin {name}, which is not installed",
-                    f"install {mechanism.kernel.provider or name} for {host.engine.executable}",
-                )  # fmt: skip
+                carried = mechanism.plugin is not None and name == mechanism.plugin.package
+                why = "which is not installed"
+                source = mechanism.kernel.provider or name
+                remedy = f"install {source} for {host.engine.executable}"
+                if carried:
+                    why = "which this launch brings along and the engine's Python does not see"
+                    remedy = "it must read PYTHONPATH: leave out -I and -E"
+                fact = f"{mechanism.name} needs the plugin {name}, {why}"
+                yield Finding("kernels", "error", fact, remedy)
             elif allowed := _left_out(host, name):
                 yield Finding(
                     "kernels", "error",

@@ -180,7 +180,7 @@ class Session:
         }
         found = {replica: variables for replica, variables in found.items() if variables}
         if found:
-            write_bundle(self.report.bundle)
+            write_bundle(self.report.bundle, self.deployment.plugins)
         return found
 
     def _preflight(self, commands: tuple[Command, ...], instrumented: bool) -> None:

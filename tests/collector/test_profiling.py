@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from collector.stub import KEY, Answer, Stub, closed_url, everything, read
+from stand_in import as_from_a_terminal
 
 from configurator.collector import profiling, tracefiles
 from configurator.collector.collecting import collect
@@ -309,7 +310,7 @@ def test_whoever_ends_the_collector(
         [sys.executable, "-m", "configurator.collector", "--url", profiler.stub.url, "--out",
          str(out), "--level", "3", "--trace-dir", str(profiler.folder)],
         cwd=REPOSITORY, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, preexec_fn=as_from_a_terminal,
     )  # fmt: skip
     deadline = time.monotonic() + 30
     while profiler.running is None and time.monotonic() < deadline:

@@ -129,6 +129,7 @@ def test_list_and_explain_know_everything(capsys: Capture) -> None:
         "ling-3.0-flash-spark",
         "ling-3.0-flash-spark-baseline",
         "ling-3.0-flash-spark-dspark",
+        "ling-3.0-flash-spark-plugin",
         "ling-3.0-flash-spark-upstream",
         "muse-spark-open-gb300x8",
         "muse-spark-open-gb300x8-tp8",

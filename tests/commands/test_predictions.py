@@ -9,6 +9,7 @@ import pytest
 from plan.test_predictions import meta, recorded
 
 from configurator.cli import run
+from configurator.content import ROOT
 
 Capture = pytest.CaptureFixture[str]
 
@@ -21,6 +22,28 @@ def test_the_error_against_all_measurements_is_published(tmp_path: Path, capsys:
     assert "ling-3.0-flash-fp4-spark-baseline" in text
     assert "none yet; add one: configurator predictions --add PROFILE EVIDENCE_DIR" in text
     assert not (tmp_path / "none").exists()
+
+
+def test_the_page_says_what_was_missed_and_by_how_much(tmp_path: Path, capsys: Capture) -> None:
+    asked = ["predictions", "--store", str(tmp_path / "none"), "--format", "json"]
+    assert run(asked) == 0
+    data = json.loads(capsys.readouterr().out)
+    page = " ".join((ROOT / "docs" / "plan-step.md").read_text().split())
+    times = [each for each in data["measurements"]["each"] if each["unit"] == "s"]
+    missed = {each["name"] for each in times if not 1 / 1.4 < each["ratio"] < 1.4}
+    assert f"Three of the {len(times)} times are missed by more than 1.4 times" in page
+    assert len(missed) == 3
+    assert all(f"(`{name}`)" in page for name in missed)
+    never = {each["name"]: each["ratio"] for each in data["models_never_measured"]["each"]}
+    spark = [never[f"ling-3.0-flash-fp4-spark-{name}"] for name in ("baseline", "optimized")]
+    assert max(abs(ratio - 1) for ratio in spark) == pytest.approx(0.09, abs=0.005)
+    assert never["ling-3.0-flash-fp4-spark-unshared-head"] == pytest.approx(1.16, abs=0.005)
+    assert "first two is still within 9 %, that of the third within 16 %" in page
+    two = {name: ratio for name, ratio in never.items() if "-tp2-" in name}
+    assert len(two) == 6
+    assert max(two.values()) < 0.7
+    ones = [ratio for name, ratio in two.items() if name.endswith("-c1")]
+    assert ones == pytest.approx([0.3] * 3, abs=0.03)
 
 
 def test_a_run_is_added_once_and_counts(tmp_path: Path, capsys: Capture) -> None:

@@ -21,6 +21,8 @@ from stand_in import free_port
 NODES = ("n0", "n1")
 LARGE = ("large0", "large1", "large2", "large3")
 GPUS = 8
+# A job that finds its nodes still busy with the end of another is looked at again soon, not only
+# after the 30 s and 60 s of the defaults.
 _CONF = """
 ClusterName=stub
 SlurmctldHost={host}(127.0.0.1)
@@ -41,6 +43,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
+SchedulerParameters=sched_interval=2,bf_interval=2
 GresTypes=gpu
 SlurmdParameters=config_overrides
 MpiDefault=none

@@ -15,6 +15,7 @@ CLEAN = [
     "ling-3.0-flash-spark",
     "ling-3.0-flash-spark-baseline",
     "ling-3.0-flash-spark-dspark",
+    "ling-3.0-flash-spark-plugin",
     "muse-spark-open-gb300x8",
     "muse-spark-open-gb300x8-tp8",
 ]

@@ -19,13 +19,16 @@ GOLDEN = ROOT / "tests" / "golden" / "render"
 
 @pytest.mark.parametrize("name", CLEAN)
 def test_golden_scripts(name: str, update_golden: bool) -> None:
-    files = TARGETS["bash"](resolve(*LIBRARY.profile(name), LIBRARY))
+    deployment = resolve(*LIBRARY.profile(name), LIBRARY)
+    files = TARGETS["bash"](deployment)
     folder = GOLDEN / name
     if update_golden:
         shutil.rmtree(folder, ignore_errors=True)
         write([file for file in files if not _of_the_probe(file)], folder)
     probe = {file.path: file.text for file in files if _of_the_probe(file)}
-    assert probe == {f"probe/{path}": text for path, text in bundle_files().items()}
+    assert probe == {
+        f"probe/{path}": text for path, text in bundle_files(deployment.plugins).items()
+    }
     others = [file for file in files if not _of_the_probe(file)]
     assert {file.path for file in others} == {path.name for path in folder.iterdir()}
     for file in others:

@@ -103,7 +103,7 @@ def checker(
 
 
 def until(held: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not held() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert held()

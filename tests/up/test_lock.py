@@ -8,6 +8,7 @@ import secrets
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,8 +40,17 @@ MARKED = {**os.environ, MARK: RUN}
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(SLEEP, env=MARKED, start_new_session=True) as process:
+        wait_for_mark(process)
         yield process
         process.kill()
+
+
+def wait_for_mark(process: subprocess.Popen[bytes]) -> None:
+    """A program that has just begun shows an empty environment for a moment."""
+    deadline = time.monotonic() + 20
+    while not Path(f"/proc/{process.pid}/environ").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def start_of(process: subprocess.Popen[bytes]) -> int:
@@ -217,6 +227,7 @@ def test_one_that_ignores_sigterm_is_killed() -> None:
 
 def test_strays_are_known_by_the_mark_of_their_run() -> None:
     with subprocess.Popen(SLEEP, env=MARKED) as process:
+        wait_for_mark(process)
         gone = Group(2**22 + 1, 1, "x", RUN)
         assert strays(record()) == []
         assert strays(record(Group(2**22 + 1, 1, "x", RUN[:-1]))) == []

@@ -65,4 +65,13 @@ def head_facts(run: Run, part: str, model: Any) -> dict[str, Any] | None:
         "path_taken": "quant_method.apply" if applied is True else plain if dtype else None,
         "tied_to_embedding": head is get(model, "model.embed_tokens"),
         "tensors": tensors,
+        "made": _made(head),
     }
+
+
+def _made(head: Any) -> dict[str, Any] | None:
+    """What a plugin that made this head of another one says of it: words and numbers by name."""
+    said = getattr(head, "made", None)
+    if not isinstance(said, dict):
+        return None
+    return {str(k): v for k, v in said.items() if isinstance(v, (str, int, float))}

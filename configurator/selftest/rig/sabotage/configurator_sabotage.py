@@ -21,6 +21,7 @@ RUNNER = "sglang.srt.model_executor.model_runner.ModelRunner.load_model"
 LOADER = "sglang.srt.model_loader.loader.DefaultModelLoader.load_model"
 TAKE_OVER = "sglang.srt.models.glm4_moe.Glm4MoeForCausalLM.set_embed_and_head"
 SHARE = "sglang.srt.speculative.eagle_worker_v2.EagleDraftWorker.init_lm_head"
+BACKENDS = "sglang.srt.managers.scheduler.Scheduler.init_all_attention_backends"
 GRAPHS = "sglang.srt.model_executor.cpu_graph_runner.register_fake_ops"
 PROBE = "configurator_probe"
 LARGEST_FP8 = 448.0
@@ -161,6 +162,28 @@ def fp8_and(change: Callable[[Any, Any], None], method: bool = True) -> Callable
     return spoil
 
 
+def then_own_scale() -> None:
+    """A draft that has the target's FP8 head gets one of its own: same weight and method, scale 0.
+
+    Done when the memory is divided, after everything that shares heads.
+    """
+
+    def around(original: Any, scheduler: Any, *arguments: Any, **options: Any) -> Any:
+        import copy
+
+        import torch
+
+        for _, runner in scheduler.draft_worker.weight_update_runners() if here() else ():
+            head = copy.copy(runner.model.lm_head)
+            head._parameters = dict(head._parameters)
+            scale = torch.zeros_like(head.weight_scale)
+            head._parameters["weight_scale"] = torch.nn.Parameter(scale, requires_grad=False)
+            runner.model.lm_head = head
+        return original(scheduler, *arguments, **options)
+
+    hook(BACKENDS, around, "AROUND")
+
+
 # ------------------------------------------------------------------ experts
 
 
@@ -249,6 +272,7 @@ SABOTAGES: dict[str, Callable[[], None]] = {
     "fp8-head-own-scale": fp8_and(own_scale),
     "fp8-head-double-scale": fp8_and(double_scale),
     "fp8-head-after-sharing": lambda: then_share(quantize_late),
+    "head-aliased-without-scale": then_own_scale,
     "other-runner-in-one-layer": other_runner_in_one_layer,
     "report-fails": report_fails,
     "hooks-renamed": hooks_renamed,

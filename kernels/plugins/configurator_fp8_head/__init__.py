@@ -1,0 +1,18 @@
+"""An FP8 LM head for released SGLang, which drafts use as a whole: weight, scales and method.
+
+A plugin of SGLang (entry point group `sglang.srt.plugins`). Once the target's weights are loaded,
+and before memory is divided and graphs are captured, its LM head is quantized to FP8 (e4m3). The
+engine's own logits path then calls the head's new quantization method. Every module of a draft
+that the engine gave the head's weight is replaced by the head itself.
+
+What it cannot do right is refused before the weights load, with every reason, and ends the launch:
+a head that stayed BF16 in silence would be the fault that this project exists for.
+
+CONFIGURATOR_FP8_HEAD_GRANULARITY  scales of the weight: per-tensor (default) or per-row
+"""
+
+from __future__ import annotations
+
+from .registering import register
+
+__all__ = ["register"]

@@ -1,0 +1,109 @@
+"""FP8 arithmetic: quantizing a weight and an input, and multiplying them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+
+E4M3 = torch.float8_e4m3fn
+LARGEST = 448.0
+SMALLEST = 1e-12
+"""Least magnitude that a scale is made for: warm-up runs of the engine are all zeros."""
+CHUNK = 16_384
+"""Rows of a weight that are held in float32 at a time."""
+TRIED = (8, 4_096)
+"""Tokens and rows of a head that is tried."""
+
+
+def weights_in_fp8(weight: Any, rowwise: bool) -> tuple[Any, Any]:
+    """A weight [rows, columns] in FP8, and its scale: float32 [rows, 1], or of no dimension.
+
+    In chunks: the whole weight in float32 need not fit.
+    """
+    parts = weight.split(CHUNK)
+    most = torch.cat([part.float().abs().amax(1, keepdim=True) for part in parts])
+    scale = (most if rowwise else most.amax()).clamp_min(SMALLEST) / LARGEST
+    values = torch.empty(weight.shape, dtype=E4M3, device=weight.device)
+    start = 0
+    for part in parts:
+        end = start + len(part)
+        values[start:end] = in_fp8(part.float(), scale[start:end] if rowwise else scale)
+        start = end
+    return values, scale
+
+
+def in_fp8(x: Any, scale: Any) -> Any:
+    """Numbers divided by their scale, held within the range of FP8."""
+    return (x / scale).clamp(-LARGEST, LARGEST).to(E4M3)
+
+
+def input_in_fp8(x: Any, rowwise: bool) -> tuple[Any, Any]:
+    """An input [tokens, columns] in FP8, and its scale: float32 [tokens, 1], or of no dimension.
+
+    Rows that a padded batch leaves full of infinities or NaN do not spoil the scale of the others.
+    """
+    wide = x.float()
+    most = wide.abs().nan_to_num(0.0, 0.0, 0.0)
+    most = most.amax(1, keepdim=True) if rowwise else most.amax()
+    scale = most.clamp_min(SMALLEST) / LARGEST
+    return in_fp8(wide, scale), scale
+
+
+def logits(x: Any, weight: Any, scale: Any) -> Any:
+    """`x` [tokens, columns] times an FP8 weight [rows, columns] with its scale, as `x`'s type."""
+    rowwise = scale.dim() == 2
+    if not x.shape[0]:
+        return x.new_empty(0, weight.shape[0])
+    if not x.is_cuda:
+        values, own = input_in_fp8(x, rowwise)
+        return _slow(values, own, weight, scale).to(x.dtype)
+    quantize = _fused() or input_in_fp8
+    values, own = quantize(x, rowwise)
+    # The weight's rows lie one after another, so its transpose is the column-major operand.
+    return torch._scaled_mm(
+        values, weight.t(), scale_a=own, scale_b=scale.t() if rowwise else scale, out_dtype=x.dtype
+    )
+
+
+def _slow(x: Any, own: Any, weight: Any, scale: Any) -> Any:
+    """The same product in float32, some rows of the weight at a time."""
+    wide = x.float()
+    parts = [wide @ part.float().t() for part in weight.split(CHUNK)]
+    return torch.cat(parts, 1) * own * (scale.t() if scale.dim() == 2 else scale)
+
+
+@cache
+def _fused() -> Any:
+    """Quantizing an input in two kernels; None where there is no Triton."""
+    try:
+        from .fused import quantized
+    except ImportError:
+        return None
+    return quantized
+
+
+def relative_error(method: Any, former: Any, values: Any, scale: Any) -> float:
+    """How far logits by a method are from those of the weight before, over random tokens.
+
+    Args:
+        method: the quantization method to try.
+        former: the weight before [rows, columns].
+        values: it in FP8.
+        scale: its scale.
+    """
+    tokens, rows = TRIED
+    generator = torch.Generator(device="cpu").manual_seed(1)
+    x = torch.randn(tokens, former.shape[1], generator=generator).to(former)
+    some = former[:rows].float()
+
+    class Layer:
+        """A head, as far as a method looks at it."""
+
+        weight = values
+        weight_scale = scale
+
+    found = method.apply(Layer, x)[:, :rows].float()
+    exact = x.float() @ some.t()
+    return float((found - exact).norm() / exact.norm().clamp_min(SMALLEST))

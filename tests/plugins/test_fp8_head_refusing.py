@@ -1,0 +1,140 @@
+"""The FP8 head's plugin refuses before weights load, with every reason at once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from plugins.stand_in_engine import PACKAGE, engine, scheduler
+
+__all__ = ["engine"]
+Engine = dict[str, ModuleType]
+LOGITS = "sglang.srt.layers.logits_processor"
+
+
+def reasons(**change: Any) -> list[str]:
+    return list(import_module(f"{PACKAGE}.refusing").reasons_against(scheduler(**change)))
+
+
+def config(**said: Any) -> Any:
+    quantization = said.pop("quantization", None)
+    hf = SimpleNamespace(**{"tie_word_embeddings": False, **said})
+    return SimpleNamespace(hf_config=hf, quantization=quantization)
+
+
+@pytest.mark.parametrize("algorithm", ["NONE", "EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM"])
+def test_nothing_is_said_against_what_it_serves(engine: Engine, algorithm: str) -> None:
+    assert reasons(algorithm=algorithm) == []
+
+
+def test_adapters_beside_the_head_are_no_reason(engine: Engine) -> None:
+    assert reasons(lora_target_modules=["q_proj", "o_proj"]) == []
+
+
+OTHERS = "past its method: use one of EAGLE, EAGLE3, NEXTN, STANDALONE, NGRAM"
+TIED = "the model ties its LM head to the embedding: there is no head of its own to quantize"
+STORED = "the checkpoint's LM head is quantized already (quantization_config.lm_head)"
+LOADING = "the weights load while graphs are captured: leave --startup-weight-load-mode out"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"enable_fp32_lm_head": True}, "--enable-fp32-lm-head asks for logits in float32"),
+        ({"speculative_token_map": "/m"}, "--speculative-token-map gives the draft some rows"),
+        ({"enable_dp_lm_head": True}, "--enable-dp-lm-head divides the head otherwise"),
+        ({"enable_tp_lm_head_all_to_all": True}, "--enable-tp-lm-head-all-to-all exchanges"),
+        ({"enable_memory_saver": True}, "--enable-memory-saver keeps weights in memory of its own"),
+        ({"enable_torch_compile": True}, "--enable-torch-compile compiles the head"),
+        ({"torchao_config": "int8wo"}, "--torchao-config quantizes layers after loading too"),
+        ({"pp_size": 2}, "--pp-size is 2: only its last stage has the head; set it to 1"),
+        ({"lora_target_modules": ["q_proj", "lm_head"]}, "--lora-target-modules has lm_head: "),
+        ({"lora_target_modules": {"all"}}, "--lora-target-modules has all: leave the LM head out"),
+        ({"startup_weight_load_mode": "overlap"}, LOADING),
+        ({"enable_multi_layer_eagle": True}, "--enable-multi-layer-eagle was not tried with it"),
+        ({"algorithm": "DSPARK"}, f"drafts of DSPARK read the head's weight {OTHERS}"),
+        ({"algorithm": "DFLASH"}, f"drafts of DFLASH read the head's weight {OTHERS}"),
+        ({"config": config(tie_word_embeddings=True)}, TIED),
+        (
+            {"config": config(enable_lm_head_fp32=True)},
+            "the model's config asks for a float32 head (enable_lm_head_fp32)",
+        ),
+        ({"config": config(quantization_config={"lm_head": True})}, STORED),
+        ({"config": config(quantization="gguf")}, "the checkpoint is GGUF, whose LM head is"),
+        ({"device": "xpu"}, "device xpu is not handled: use an NVIDIA GPU, or a CPU to try it"),
+    ],
+)
+def test_every_reason_alone(engine: Engine, change: dict[str, Any], reason: str) -> None:
+    (found,) = reasons(**change)
+    assert found.startswith(reason)
+
+
+def test_all_reasons_come_at_once(engine: Engine) -> None:
+    found = reasons(
+        algorithm="DSPARK", pp_size=2, enable_fp32_lm_head=True,
+        config=config(tie_word_embeddings=True), device="xpu",
+    )  # fmt: skip
+    words = ("--enable-fp32", "--pp-size", "DSPARK", "ties", "xpu")
+    assert [word in text for word, text in zip(words, found, strict=True)] == [True] * 5
+
+
+def test_what_the_engine_resolved_counts(engine: Engine) -> None:
+    context = SimpleNamespace(resolved_server_args_dict=lambda: {"enable_fp32_lm_head": True})
+    vars(engine["sglang.srt.runtime_context"])["get_context"] = lambda: context
+    assert [text.split()[0] for text in reasons()] == ["--enable-fp32-lm-head"]
+
+
+@pytest.mark.parametrize(("capability", "count"), [((8, 0), 1), ((8, 9), 0), ((9, 0), 0)])
+def test_a_gpu_must_multiply_fp8(engine: Engine, capability: tuple[int, int], count: int) -> None:
+    vars(engine["torch"])["cuda"] = SimpleNamespace(
+        is_available=lambda: True, get_device_capability=lambda: capability
+    )
+    found = reasons(device=None)
+    assert len(found) == count
+    assert all("the GPU is sm_80: FP8 needs sm_89 or newer" in text for text in found)
+
+
+def test_a_rocm_build_and_a_torch_of_old_are_refused(engine: Engine) -> None:
+    torch = vars(engine["torch"])
+    torch["version"] = SimpleNamespace(hip="6.2")
+    assert "device cuda is not handled" in reasons(device="cuda")[0]
+    torch["version"] = SimpleNamespace(hip=None)
+    del torch["_scaled_mm"], torch["float8_e4m3fn"]
+    found = reasons(device="cuda")
+    assert ["float8_e4m3fn" in found[0], "_scaled_mm" in found[1]] == [True, True]
+
+
+def test_an_argument_that_the_engine_lost_is_named(engine: Engine) -> None:
+    made = scheduler()
+    del made.server_args.speculative_token_map
+    found = import_module(f"{PACKAGE}.refusing").reasons_against(made)
+    assert found == ["the engine has no argument speculative_token_map, which must be looked at"]
+
+
+def test_internals_that_are_missing_or_changed_are_named(engine: Engine) -> None:
+    logits = vars(engine[LOGITS])
+    del logits["LogitsProcessor"]
+    logits["should_apply_lm_head_quant_method"] = lambda head: True
+    found = reasons()
+    assert f"{LOGITS}.should_apply_lm_head_quant_method takes (head)" in found[0]
+    assert f"the engine has no {LOGITS}.LogitsProcessor._compute_lm_head" in found[1]
+    assert len(found) == 3
+
+
+def test_an_engine_that_would_not_call_the_method_is_refused(engine: Engine) -> None:
+    vars(engine[LOGITS])["should_apply_lm_head_quant_method"] = lambda lm_head, quant_method: False
+    assert reasons() == [f"{LOGITS} would not apply the method of an FP8 head"]
+
+
+def test_a_refusal_comes_before_the_weights(engine: Engine) -> None:
+    hooked = import_module(f"{PACKAGE}.hooked")
+    loaded: list[str] = []
+    with pytest.raises(RuntimeError) as caught:
+        hooked.around_loading(lambda _: loaded.append("weights"), scheduler(pp_size=4))
+    assert loaded == []
+    assert str(caught.value) == (
+        "configurator_fp8_head refuses this launch:\n"
+        "  - --pp-size is 4: only its last stage has the head; set it to 1"
+    )
