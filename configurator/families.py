@@ -64,6 +64,26 @@ class Families:
             (ran.name for ran in reversed(step.sample) if self.of(ran.name).job == "gemm"), ""
         )
 
+    def head_gemm(self, step: TraceStep) -> str:
+        """The last dense GEMM where it is the LM head's: nothing after it could be the head.
+
+        Empty: there is none, or a kernel after it multiplies, attends, normalizes or is not known.
+        """
+        for ran in reversed(step.sample):
+            family = self.of(ran.name)
+            if family.job == "gemm":
+                return ran.name
+            if family.name == OTHER or family.job not in _AFTER_THE_HEAD:
+                return ""
+        return ""
+
+    def knows(self, job: str, backend: str) -> bool:
+        """Whether any kernels are known by which a backend would show in a trace.
+
+        Those of another backend contradict only such a one.
+        """
+        return any(family.does(job) and backend in family.backends for family in self.every)
+
     def with_backend(self, job: str, kernels: Iterable[Kernel]) -> dict[KernelFamily, list[Kernel]]:
         """The kernels of a job whose families name a backend, by family."""
         found: dict[KernelFamily, list[Kernel]] = {}
@@ -74,6 +94,8 @@ class Families:
         return found
 
 
+_AFTER_THE_HEAD = ("copy", "communication", "gemm-reduce", "sampling", "speculation", "other")
+"""Jobs of kernels that run between the logits and the tokens."""
 _OTHER = KernelFamily(OTHER, OTHER)
 
 

@@ -13,15 +13,22 @@ from functools import partial
 
 from configurator.assemble import arguments, environment, last_wins, processes_of
 from configurator.content import Library
-from configurator.deployment import Carried, Deployment, Expectation, Mechanism
+from configurator.deployment import (
+    Carried,
+    Deployment,
+    Env,
+    Expectation,
+    Mechanism,
+    Process,
+)
 from configurator.engine.catalogue import catalogue_of
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers
 from configurator.plan.claims import concerns
-from configurator.schema.base import Scalar, short
+from configurator.schema.base import Scalar, dotted, short
 from configurator.schema.claims import Published
 from configurator.schema.content import Engine, EvidenceOf, Hardware, Kernel, Model, Option
-from configurator.schema.profile import Optimization, Profile
+from configurator.schema.profile import Optimization, Profile, SecretRef
 from configurator.source import DataPath
 
 MAX_GPUS = 4096
@@ -51,6 +58,7 @@ def resolve(profile: Profile, layers: Layers, library: Library) -> Deployment:
     env, lost_env = last_wins(environment(profile, engine, hardware, mechanisms, hosts_per_replica))
     args = {name: arg for name, arg in args.items() if arg.value is not False}
     processes, hosts = processes_of(profile, hardware, args, env, hosts_per_replica, known)
+    _refuse_taken_variables(profile, env, processes, layers)
     return Deployment(
         profile=profile,
         layers=layers,
@@ -88,6 +96,35 @@ def _refuse_absurd_size(gpus: int, layers: Layers) -> None:
             f"replicas x tensor x pipeline may be at most {MAX_GPUS:,}",
             layers.locate(("topology",)),
         )
+
+
+def _refuse_taken_variables(
+    profile: Profile, env: dict[str, Env], processes: tuple[Process, ...], layers: Layers
+) -> None:
+    """A variable of the engine has one value: no key is in it, or comes into it, besides."""
+    engine = {name for process in processes for name, _ in process.env}
+    serving = profile.serving
+    kept: dict[DataPath, SecretRef | None] = {
+        ("serving", "api_key"): serving.api_key,
+        ("serving", "admin_api_key"): serving.admin_api_key,
+        **{("extra", "secrets", name): one for name, one in profile.extra.secrets.items()},
+    }
+    found = [
+        (path, name)
+        for path, one in kept.items()
+        for name in dict.fromkeys((path[-1] if path[0] == "extra" else None, one and one.env))
+        if name in engine
+    ]
+    if found:
+        raise ConfiguratorError(
+            Problem(
+                "SCH007", f"{dotted(path)} takes the variable {name}, which "
+                f"{env[str(name)].origin if name in env else 'this process'} gives the engine",
+                "keep the secret in a variable of another name, or leave the other one out",
+                layers.locate(path),
+            )
+            for path, name in found
+        )  # fmt: skip
 
 
 class _Resolver:

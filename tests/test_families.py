@@ -28,6 +28,25 @@ RECORDINGS = Path(__file__).parent / "fixtures" / "recordings"
         ("_matmul_ogs_NNN_bf16xbf16xbf16_16x256x64x1", "moe-triton-kernel", "moe", ""),
         ("void deep_gemm::sm90_bf16_gemm_impl<1>", "deep-gemm-bf16", "moe", "bf16"),
         ("void deep_gemm::sm90_fp8_gemm_1d2d_impl<1>", "deep-gemm-fp8", "moe", "fp8"),
+        ("void deep_gemm::sm90_bf16<(deep_gemm::GemmType)1>", "moe-deep-gemm-bf16", "moe", "bf16"),
+        ("void deep_gemm::sm90_fp8<1, (deep_gemm::GemmType)2>", "moe-deep-gemm-fp8", "moe", "fp8"),
+        ("void deep_gemm::sm90_fp8<1, (deep_gemm::GemmType)0>", "deep-gemm-fp8", "moe", "fp8"),
+        ("void cudaCoreGemm<__nv_fp8_e4m3, __nv_bfloat16, 1>", "gemm-fp8", "gemm", "fp8"),
+        (
+            "fmhaSm100fKernel_QkvE4m3OBfloat16HQk576HV512PagedKvDenseP64",
+            "attention-trtllm-mla",
+            "attention",
+            "",
+        ),
+        (
+            "fmhaSm100fKernel_QkvE4m3OBfloat16HQk576HV512PagedKvDenseStaticTokenSparseP1",
+            "attention-sparse",
+            "attention",
+            "",
+        ),
+        ("fmhaSm100aKernel_QkvE4m3OE4m3H128PagedKvCausalP64", "attention-trtllm", "attention", ""),
+        ("flash_fwd_splitkv_mla_fp8_sparse_kernel", "attention-sparse", "attention", ""),
+        ("flash_fwd_splitkv_mla_kernel", "attention-flashmla", "attention", ""),
         ("void humming::kernel<1>", "moe-humming", "moe", ""),
         ("moe_align_block_size_kernel", "moe-routing", "moe-routing", ""),
         ("_fwd_grouped_kernel_stage1", "attention-triton", "attention", ""),
@@ -59,6 +78,33 @@ def test_the_last_dense_gemm_is_the_head() -> None:
     ran = tuple(Ran(name, float(at), 1.0, 7) for at, name in enumerate(names))
     assert families().last_gemm(TraceStep("DECODE", 1, 1, 1, 4, ran)) == "nvjet_sm90_qqtst_256x8_"
     assert families().last_gemm(TraceStep("DECODE", 1, 1, 1, 4, ran[2:])) == ""
+
+
+@pytest.mark.parametrize(
+    ("after", "is_head"),
+    [
+        (["splitKreduce", "Memcpy DtoH", "ncclDevKernel_AllGather", "ArgMaxOps"], True),
+        (["void at::native::vectorized_elementwise_kernel<4>"], True),
+        # A head of kernels that are not known, or are known for something else, is none of these.
+        (["nobody_knows_me"], False),
+        (["void deep_gemm::sm90_fp8<(deep_gemm::GemmType)0>"], False),
+        (["fused_moe_kernel"], False),
+        (["void flashinfer::norm::RMSNormKernel<8u>"], False),
+    ],
+)
+def test_a_gemm_is_the_head_where_nothing_else_may_be(after: list[str], is_head: bool) -> None:
+    names = ("nvjet_sm90_tst_8x64_", *after)
+    ran = tuple(Ran(name, float(at), 1.0, 7) for at, name in enumerate(names))
+    found = families().head_gemm(TraceStep("DECODE", 1, 1, 1, 4, ran))
+    assert found == ("nvjet_sm90_tst_8x64_" if is_head else "")
+
+
+def test_backends_that_are_known_by_their_kernels() -> None:
+    assert families().knows("attention", "fa3")
+    assert families().knows("moe", "humming")
+    assert not families().knows("attention", "dsa")
+    assert not families().knows("moe", "flashinfer_cutedsl")
+    assert not families().knows("attention", "triton_kernel")
 
 
 def test_shares_are_means_over_steps() -> None:

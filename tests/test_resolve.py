@@ -105,6 +105,27 @@ def test_secrets_stay_references(tmp_path: Path) -> None:
     assert argv[argv.index("--api-key") + 1] == SecretRef(file="/etc/key")
 
 
+@pytest.mark.parametrize(
+    ("more", "place", "fact"),
+    [
+        ("serving: {api_key: {env: KEY}}\nextra: {env: {KEY: x}}\n", "7:11",
+         "serving.api_key takes the variable KEY, which extra.env gives the engine"),
+        ("extra: {secrets: {A_TOKEN: {env: B}}, env: {B: x}}\n", "7:19",
+         "extra.secrets.A_TOKEN takes the variable B, which extra.env gives the engine"),
+        ("extra: {secrets: {SGLANG_EXPOSE_OWN_ENV_VARS: {env: B}}}\n", "7:19",
+         "takes the variable SGLANG_EXPOSE_OWN_ENV_VARS, which evidence.instrument gives"),
+        ("extra: {secrets: {CUDA_VISIBLE_DEVICES: {file: /b}}}\n", "7:19",
+         "takes the variable CUDA_VISIBLE_DEVICES, which this process gives the engine"),
+    ],
+)  # fmt: skip
+def test_a_secret_in_a_variable_that_the_engine_has_is_refused(
+    tmp_path: Path, more: str, place: str, fact: str
+) -> None:
+    (said,) = problems(tmp_path, SMALL + more)
+    assert f"{place} SCH007" in said
+    assert fact in said
+
+
 def test_extra_wins_and_what_it_replaced_is_kept(tmp_path: Path) -> None:
     text = SMALL + (
         "optimizations: {fp8-kv-cache: {}}\n"

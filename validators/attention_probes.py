@@ -35,7 +35,8 @@ def attention_backend(check: Check) -> Outcome:
     that it is no more, and whether the launch command asks for the backend.
 
     Refuted: an object of another backend's class was built, another backend was resolved, or
-    kernels of other backends alone ran attention in the decode or verify steps of a trace.
+    kernels of other backends alone ran attention in the decode or verify steps of a trace. A
+    backend of which no kernels are known may run those of another: no trace contradicts it.
 
     Open: neither is known; the class of the object belongs to another name than the one that was
     resolved, which is a conflict; the class is not known, or wraps others that a report does not
@@ -43,7 +44,7 @@ def attention_backend(check: Check) -> Outcome:
     """
     wish = _one_name(check.expectation.value or "")
     objects = [_object(report) for report in check.replica.reports]
-    ran = list(_ran(check.replica, check.families))
+    ran = list(_ran(check.replica, check.families, wish))
     resolved = _resolved_attention(check.replica)
     seen = (
         *(one.observation for one in ran),
@@ -95,15 +96,20 @@ class _Ran:
         return f"{' or '.join(sorted(self.backends))} ({self.observation.value})"
 
 
-def _ran(replica: Replica, families: Families) -> Iterator[_Ran]:
+def _ran(replica: Replica, families: Families, wish: str) -> Iterator[_Ran]:
     """Only steps of which the kernels of attention are all of families that name a backend."""
+    if not families.knows("attention", wish):
+        return
     for trace, step in generating(replica):
         kernels = [one for one in step.by_name if families.of(one.name).does("attention")]
         found = [frozenset(families.of(one.name).backends) for one in kernels]
         if found and all(found):
-            name = kernels[0].name[:80]
-            seen = Observation("trace", "attention kernel", name, Rung.EXECUTED, trace.file)
-            yield _Ran(seen, frozenset.intersection(*found))
+            name, backends = kernels[0].name[:80], frozenset.intersection(*found)
+            seen = Observation(
+                "trace", "attention kernel", name, Rung.EXECUTED, trace.file,
+                aside=backends != {wish},
+            )  # fmt: skip
+            yield _Ran(seen, backends)
 
 
 @dataclass(frozen=True, slots=True)

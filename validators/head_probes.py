@@ -17,7 +17,9 @@ from configurator import (
     Replica,
     Report,
     Rung,
+    Trace,
     absent_drafts,
+    as_int,
     because,
     generating,
     inconclusive,
@@ -50,6 +52,8 @@ def fp8_lm_head(check: Check) -> Outcome:
 
     Proven: the in-engine report has a float8 weight that its quantization method is applied to
     (built), or the last GEMM of the decode or verify steps of a trace is an FP8 one (executed).
+    A trace shows it only where it is of the last stage and nothing after that GEMM may be the
+    head.
 
     Refuted: the report has a head of another type (built), a float8 weight that no method applies,
     or the last GEMM of a trace is a BF16 one (executed).
@@ -98,6 +102,17 @@ def fp8_lm_head(check: Check) -> Outcome:
         *observations,
         remedy=_GIVE_REPORT,
     )
+
+
+def _has_head(replica: Replica, trace: Trace) -> bool:
+    """Whether a trace is of the last stage of a pipeline, as its name tells; of one stage it is."""
+    info = replica.server_info or replica.server_info_startup or {}
+    said = [int(stage) for one in replica.traces for stage in _STAGE.findall(one.file)]
+    last = max([(as_int(info.get("pp_size")) or 1) - 1, *said])
+    return last == 0 or str(last) in _STAGE.findall(trace.file)
+
+
+_STAGE = re.compile(r"(?:^|-)PP-(\d{1,5})(?=[-.])")
 
 
 def _without_head(replica: Replica) -> list[Observation]:
@@ -213,7 +228,7 @@ def _head_observations(
             text,
         )  # fmt: skip
     for trace, step in generating(replica):
-        name = families.last_gemm(step)
+        name = families.head_gemm(step) if _has_head(replica, trace) else ""
         if not name:
             continue
         dtype = families.of(name).dtype

@@ -145,6 +145,9 @@ def _with_trace(check: Check, outcome: Outcome, sizes: set[int]) -> Outcome:
             # With several batch sizes the number of kernels is a mean over all of them.
             if one.role not in said.steps or len(one.batches) > 1 or steps.size not in sizes:
                 continue
+            # Fewer than the layers alone take were not all recorded.
+            if one.kernels < said.per_layer * layers:
+                continue
             seen = Observation("trace", "kernels", str(steps), Rung.EXECUTED, steps.trace.file)
             text = f"{steps}, where {most} are expected for {layers} layers"
             if one.kernels >= _MANY * most:

@@ -10,6 +10,7 @@ from typing import Any
 from configurator import (
     Check,
     Families,
+    Kernel,
     LogLine,
     ModelReport,
     Observation,
@@ -17,6 +18,7 @@ from configurator import (
     Replica,
     Report,
     Rung,
+    Trace,
     because,
     inconclusive,
     not_applicable,
@@ -55,11 +57,12 @@ def moe_runner(check: Check) -> Outcome:
     """The expert layers run on the named MoE runner.
 
     Proven: every MoE layer of the in-engine report was built with it (built), a kernel of it is
-    in a trace, or the log says that it ran (executed).
+    in the target's steps of a trace, or the log says that it ran (executed).
 
-    Refuted: a layer of the target was built with another, which is named; a trace has the kernels
-    of another runner alone; or /server_info resolved another than the wish, or the log says that
-    the engine takes another by itself (resolved).
+    Refuted: a layer of the target was built with another, which is named; the target's steps of a
+    trace have the kernels of another runner alone, and those of the wish are known; or
+    /server_info resolved another than the wish, or the log says that the engine takes another by
+    itself (resolved).
 
     A draft whose layers were built with another is named as a conflict and refutes nothing: its
     experts are often not quantized, and the engine then gives it Triton.
@@ -312,13 +315,18 @@ def _few(names: list[str]) -> str:
 
 
 def _traced(replica: Replica, families: Families, wish: str) -> Iterator[_Fact]:
-    """The runners whose kernels ran: by a wish that a family serves, else by its first name."""
+    """The runners whose kernels ran: by a wish that a family serves, else by its first name.
+
+    A wish of which no kernels are known may run those of another: it is not contradicted.
+    """
+    if not families.knows("moe", wish):
+        return
     for trace in replica.traces:
-        ran = families.with_backend("moe", trace.kernels)
-        if len(ran) > 1:
-            # A library that serves plain linear layers too is no other runner.
-            ran = {family: kernels for family, kernels in ran.items() if not family.also} or ran
+        ran = families.with_backend("moe", _of_target(trace))
         for family, kernels in ran.items():
+            # A library that serves plain linear layers too shows no runner.
+            if family.also:
+                continue
             alone = len(family.backends) == 1
             runner = wish if wish in family.backends else family.backends[0]
             count, name = sum(kernel.count for kernel in kernels), kernels[0].name[:80]
@@ -327,6 +335,18 @@ def _traced(replica: Replica, families: Families, wish: str) -> Iterator[_Fact]:
                 text += f", which {' and '.join(family.backends)} share"
             rung = Rung.EXECUTED if alone or runner != wish else Rung.RESOLVED
             yield Observation("trace", "MoE kernel", name, rung, trace.file, text), runner, text
+
+
+def _of_target(trace: Trace) -> list[Kernel]:
+    """The kernels of the target's steps; of the whole trace where no step of a draft is in it.
+
+    The experts of a draft are often not those of its target.
+    """
+    outer = [step for step in trace.steps if not step.within]
+    if not any(step.role.startswith("draft") for step in trace.steps):
+        return list(trace.kernels)
+    own = (step for step in outer if not step.role.startswith("draft"))
+    return [kernel for step in own for kernel in step.by_name]
 
 
 def _overridden(replica: Replica, wish: str) -> Observation | None:

@@ -47,6 +47,8 @@ def kernel_family(check: Check) -> Outcome:
         others = [
             one for one in step.by_name
             if (family := check.families.of(one.name)).name != wish and family.job == wanted.job
+            # What serves another job too may have done that one alone.
+            and not family.also
         ]  # fmt: skip
         if own:
             count = sum(one.count for one in own) / step.steps

@@ -33,6 +33,7 @@ def collect(
     on_progress: Callable[[str], None] | None = None,
     references: Sequence[Mapping[str, Any]] = (),
     traces: Mapping[int, Sequence[Any]] | None = None, trace_dir: str | None = None,
+    kept: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Write the evidence of every server of `targets` into `out` and return the manifest.
 
@@ -58,6 +59,7 @@ def collect(
         on_progress: called with a line of text while waiting and sending.
         references: greedy requests of another run; at most 8 that were not sent anyhow are sent.
         traces: replica index -> trace files to keep; with one, level 3 records none.
+        kept: variables of the engine whose values are secrets, and redacted everywhere.
         trace_dir: absolute folder that the engine writes its traces to, as it names it; without,
             that of its environment, or /tmp.
 
@@ -81,6 +83,7 @@ def collect(
             existing((logs or {}).get(index), "log"),
             existing((reports or {}).get(index), "reports"), (pids or {}).get(index), secrets,
             trace_dir=trace_dir, traces=given_traces((traces or {}).get(index)),
+            kept=frozenset(kept),
         )
         for index, url in sorted(targets.items())
     ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ def read_key(variable: str | None, file: str | None) -> str:
     else:
         where = f"file {file}"
         try:
+            # A pipe that nobody writes to would be waited for; of a shell's <(...) somebody does.
+            if stat.S_ISFIFO(os.stat(file or "").st_mode) and not (file or "").startswith("/dev/"):
+                raise OSError("it is a pipe, and no file")
             with Path(file or "").open("rb") as opened:
                 text = opened.read(_LONGEST_KEY + 2).decode("latin-1")
         except OSError as error:

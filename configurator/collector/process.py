@@ -20,7 +20,8 @@ ENGINE_VARIABLES = re.compile(
 def learn_secrets(replica: Replica) -> None:
     """What the process has in its environment must not stand in its log, whoever it is."""
     found = None if replica.pid is None else _environment(replica.pid)
-    replica.secrets |= find_secrets(found) if isinstance(found, dict) else set()
+    own = find_secrets(found, replica.kept) if isinstance(found, dict) else set()
+    replica.secrets |= own
 
 
 def find_process(replica: Replica) -> None:
@@ -39,7 +40,7 @@ def find_process(replica: Replica) -> None:
     if isinstance(found, str):
         replica.note(f"environment of {replica.process}: {found}")
         return
-    replica.secrets |= find_secrets(found)
+    replica.secrets |= find_secrets(found, replica.kept)
     replica.own = {n: value for n, value in found.items() if ENGINE_VARIABLES.fullmatch(n)}
 
 

@@ -7,7 +7,7 @@ import html
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -152,15 +152,18 @@ def _redacted(value: Any, secrets: tuple[str, ...], depth: int) -> Any:
     return redact_text(value, secrets) if isinstance(value, str) else value
 
 
-def find_secrets(value: Any) -> set[str]:
-    """Every string kept under the name of a secret, to be found again elsewhere."""
+def find_secrets(value: Any, names: Collection[str] = ()) -> set[str]:
+    """Every string kept under the name of a secret, or one of `names`, to be found elsewhere."""
     found: set[str] = set()
     left = [value]
     while left:
         item = left.pop()
         if isinstance(item, Mapping):
             found |= {
-                str(v) for k, v in item.items() if isinstance(v, str) and is_secret(str(k), v)
+                v
+                for k, v in item.items()
+                if isinstance(v, str)
+                and (is_secret(str(k), v) or (str(k) in names and v not in _EMPTY))
             }
             left += item.values()
         elif isinstance(item, (list, tuple)):

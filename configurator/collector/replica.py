@@ -46,6 +46,8 @@ class Replica:
     """Traces that were given."""
     profile: dict[str, Any] | None = None
     """What was done with the engine's profiler; None: nothing."""
+    kept: frozenset[str] = frozenset()
+    """Variables of the engine whose values are secrets, whatever they are called."""
 
     def page(self, name: str, *paths: str) -> None:
         """Write what the first of `paths` that exists answers."""
@@ -59,7 +61,7 @@ class Replica:
         elif name.endswith(".txt"):
             self.write(name, reply.text)
         elif isinstance(value := reply.json(), dict):
-            self.secrets |= find_secrets(value)
+            self.secrets |= find_secrets(value, self.kept)
             if name.startswith("server_info"):
                 self.info = value
             self.write(name, value)

@@ -7,6 +7,7 @@ import os
 import stat
 from pathlib import Path
 
+from .redaction import find_secrets
 from .replica import Replica
 
 MAX_REPORTS, MAX_REPORT = 512, 8 << 20
@@ -26,6 +27,7 @@ def copy_reports(replica: Replica) -> None:
         except RecursionError:
             replica.notes.append(f"report {path.name} left out: nested too deep to be read")
         else:
+            replica.secrets |= find_secrets(value, replica.kept)
             replica.write(f"reports/{path.name}", value)
             os.utime(replica.folder / "reports" / path.name, (stamp, stamp))
     if len(found) > MAX_REPORTS:

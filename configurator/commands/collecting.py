@@ -18,7 +18,6 @@ from configurator.errors import ConfiguratorError
 from configurator.evidence.model import Evidence
 from configurator.evidence.read import greedy_requests, read_evidence
 from configurator.report.findings import printable
-from configurator.schema.profile import SecretRef
 
 T = TypeVar("T")
 _NUMBERED = re.compile(r"(\d{1,4})=(.*)\Z", re.DOTALL)
@@ -108,7 +107,7 @@ def collect_evidence(
     Raises:
         ConfiguratorError: a target, file or key that cannot be used.
     """
-    arguments = _from_profile(deployment, _reference(api_key_env) if api_key_env else None)
+    arguments = _from_profile(deployment, api_key_env)
     if level is not None:
         arguments["level"] = level
     if reference is not None:
@@ -134,31 +133,19 @@ def collect_evidence(
         return read_evidence(folder)
 
 
-def _reference(name: str) -> SecretRef:
-    """A variable as a profile would name it.
-
-    Raises:
-        ConfiguratorError: COL002, a profile could not name this one.
-    """
-    try:
-        return SecretRef(env=name)
-    except ValueError as error:
-        raise ConfiguratorError.single(
-            "COL002", f"variable {name} cannot hold the API key: a profile cannot name it either",
-            "put the key into a variable of its own, in capitals, for instance API_KEY",
-        ) from error  # fmt: skip
-
-
-def _from_profile(deployment: Deployment | None, key: SecretRef | None) -> dict[str, Any]:
+def _from_profile(deployment: Deployment | None, key_env: str | None) -> dict[str, Any]:
     """What the profile says of level and workload, and the key: a given one instead of its own.
 
-    The profile's own is not looked for then: in a container it has another name.
+    The profile's own is not looked for then: in a container it has another name, and the given one
+    may be a variable that no profile may name, as that of the rendered checks.
     """
+    given = {"api_key": _secret(key_env, None)} if key_env else {}
     if deployment is None:
-        return {} if key is None else {"api_key": _secret(key)}
+        return given
     profile = deployment.profile
     sampling = profile.workload.sampling
     arguments: dict[str, Any] = {
+        "kept": tuple(profile.extra.secrets),
         "level": profile.evidence.level,
         "concurrency": profile.workload.concurrency,
         "prompts": profile.workload.prompts,
@@ -168,15 +155,15 @@ def _from_profile(deployment: Deployment | None, key: SecretRef | None) -> dict[
             "top_k": sampling.top_k,
         },
     }
-    reference = key or profile.serving.api_key
-    if reference is not None:
-        arguments["api_key"] = _secret(reference)
-    return arguments
+    own = profile.serving.api_key
+    if own is not None and not given:
+        given = {"api_key": _secret(own.env, own.file)}
+    return {**arguments, **given}
 
 
-def _secret(reference: SecretRef) -> str:
+def _secret(variable: str | None, file: str | None) -> str:
     try:
-        return read_key(reference.env, reference.file)
+        return read_key(variable, file)
     except CollectError as error:
         remedy = "put the key alone there, or name another variable by --api-key-env"
         raise ConfiguratorError.single("COL002", str(error), remedy) from error

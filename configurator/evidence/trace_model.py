@@ -93,6 +93,11 @@ class TraceStep:
     """From the begin of a step to the begin of the next of its kind; 0: there is only one."""
 
     @property
+    def is_whole(self) -> bool:
+        """Whether what its graphs ran was recorded: a replayed graph that ran nothing was not."""
+        return not (self.graph_launches and self.sample) or any(one.by_graph for one in self.sample)
+
+    @property
     def role(self) -> str:
         """What the steps are for: decode, verify, draft, draft extend, prefill or other.
 

@@ -36,11 +36,12 @@ class TracedSteps:
 def generating(replica: Replica) -> Iterator[tuple[Trace, TraceStep]]:
     """The decode and verify steps of every trace in which the GPU's kernels were recorded.
 
-    A trace of a CPU has steps without kernels, which say nothing of launches.
+    A trace of a CPU has steps without kernels, which say nothing of launches, and one that lost
+    the kernels of its graphs says nothing of what ran.
     """
     for trace in replica.traces:
         for step in trace.steps:
-            if step.role in GENERATING and step.kernels:
+            if step.role in GENERATING and step.kernels and step.is_whole:
                 yield trace, step
 
 

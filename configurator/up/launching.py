@@ -171,6 +171,9 @@ def _word(
             "RUN002", f"the address of host {word.host} of replica {word.replica} is not known",
             f"give it: --address {place}=ADDRESS",
         )  # fmt: skip
+    if ":" in address and not address.startswith("["):
+        # A port follows it.
+        address = f"[{address}]"
     scheme = f"{word.scheme}://" if word.scheme else ""
     port = f":{word.port}" if word.port else ""
     return (f"{scheme}{address}{port}",) * 2

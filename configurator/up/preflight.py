@@ -221,7 +221,7 @@ def check_plugins(host: Host) -> Iterator[Finding]:
 
 def _left_out(host: Host, plugin: str) -> str | None:
     """The first engine's list of plugins that leaves this one out."""
-    lists = (c.env.get(ALLOWED, "").strip() for c in host.commands if c.is_engine)
+    lists = (c.env.get(ALLOWED, "") for c in host.commands if c.is_engine)
     return next((names for names in lists if not allows(names, plugin)), None)
 
 

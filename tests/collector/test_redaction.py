@@ -45,6 +45,27 @@ def test_no_secret_reaches_any_file(stub: Stub, tmp_path: Path) -> None:
     assert info["max_total_num_tokens"] == 4096
 
 
+def test_a_variable_that_the_profile_keeps_elsewhere_reaches_no_file(
+    stub: Stub, tmp_path: Path
+) -> None:
+    """Its name need not tell that its value is a secret."""
+    value = "correct-horse-battery"
+    info = {"internal_states": [{"env_vars": {"SGLANG_STORE": value, "SGLANG_X": "1"}}]}
+    stub.answer("/server_info", 200, json.dumps(info).encode())
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "report-a.json").write_text(
+        json.dumps({"environment": {"HF_STORE": f"{value}-2", "SGLANG_X": "1"}})
+    )
+    (tmp_path / "server.log").write_text(f"connected with {value}\n")
+    collect(
+        {0: stub.url}, tmp_path / "out", logs={0: tmp_path / "server.log"},
+        reports={0: tmp_path / "reports"}, kept=("SGLANG_STORE", "HF_STORE"),
+    )  # fmt: skip
+    assert value not in everything(tmp_path / "out")
+    manifest = read(tmp_path / "out/manifest.json")
+    assert manifest["environment"] == {"SGLANG_STORE": "<redacted>", "SGLANG_X": "1"}
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -151,6 +172,9 @@ def test_a_short_key_does_not_eat_the_evidence() -> None:
 def test_found_secrets() -> None:
     found = find_secrets({"a": [{"api_key": "one"}], "eos_token": "</s>", "api_key": None})
     assert found == {"one"}
+    assert find_secrets({"a": {"STORE": "two", "OTHER": "three", "b": ""}}, ["STORE", "b"]) == {
+        "two"
+    }
 
 
 ODD = (

@@ -165,8 +165,8 @@ def test_a_server_that_is_not_there_is_unusable(
     assert run([*words, "THE_KEY"]) == 2
     err = capsys.readouterr().err
     assert "PLN006 http://127.0.0.1:9 says nothing of itself: " in err
-    assert run([*words, "PATH"]) == 2
-    assert "COL002 variable PATH cannot hold the API key" in capsys.readouterr().err
+    assert run([*words, "NOT_SET"]) == 2
+    assert "COL002 the secret in variable NOT_SET cannot be used" in capsys.readouterr().err
 
 
 def test_a_host_that_nothing_is_kept_of_is_unusable(

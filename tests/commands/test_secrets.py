@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from configurator.cli import run
+from configurator.collector.inputs import CollectError
 
 HEAD = """\
 apiVersion: configurator/v1
@@ -66,6 +67,23 @@ def test_values_no_launch_could_use(
     assert f"{path}:5:" in out
 
 
+def test_secrets_of_the_engine_are_told_to_the_collector(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: dict[str, object] = {}
+
+    def collecting(*_: object, **words: object) -> None:
+        told.update(words)
+        raise CollectError("enough")
+
+    monkeypatch.setenv("LING_API_KEY", "swordfish-8")
+    monkeypatch.setattr("configurator.commands.collecting.collect", collecting)
+    path = tmp_path / "p.yaml"
+    path.write_text(f"{HEAD}extra: {{secrets: {{SGLANG_STORE: {{file: /none}}}}}}\n")
+    assert run(["check", str(path), "--url", "http://127.0.0.1:9"]) == 2
+    assert told["kept"] == ("SGLANG_STORE",)
+
+
 def test_a_key_by_another_name_is_taken_instead_of_the_profiles(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,5 +96,8 @@ def test_a_key_by_another_name_is_taken_instead_of_the_profiles(
     assert run([*command, "--api-key-env", "ANOTHER"]) == 1
     captured = capsys.readouterr()
     assert "swordfish" not in captured.out + captured.err
+    # The rendered checks of containers and units name this one, which no profile may name.
+    monkeypatch.setenv("CONFIGURATOR_API_KEY", "swordfish-123")
+    assert run([*command, "--api-key-env", "CONFIGURATOR_API_KEY"]) == 1
     assert run([*command, "--api-key-env", "NOT_SET"]) == 2
     assert "variable NOT_SET" in capsys.readouterr().err

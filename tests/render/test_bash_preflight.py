@@ -155,6 +155,10 @@ def test_keys_are_looked_at_first(tmp_path: Path) -> None:
         (["nvidia_megakernel"], "x, nvidia_megakernel", None),
         ([], "", "plugin nvidia_megakernel (entry point in sglang.srt.plugins) is not installed"),
         (["nvidia_megakernel"], "x", "SGLANG_PLUGINS leaves out nvidia_megakernel"),
+        (["nvidia_megakernel"], "x,\tnvidia_megakernel", None),
+        # The engine takes these for lists, and loads nothing.
+        (["nvidia_megakernel"], ",", "SGLANG_PLUGINS leaves out nvidia_megakernel"),
+        (["nvidia_megakernel"], " ", "SGLANG_PLUGINS leaves out nvidia_megakernel"),
     ],
 )
 def test_a_plugin_with_kernels_is_looked_for_before_weights_load(

@@ -52,3 +52,20 @@ def test_generated_deployments_arrive(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         arrives(deployment, folder)
+
+
+@pytest.mark.parametrize("given", ["fd00::1", "[fd00::1]"])
+def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path, given: str) -> None:
+    deployment = shipped("muse-spark-open-gb300x8")
+    out, tools = tmp_path / "out", tmp_path / "tools"
+    write(TARGETS["bash"](deployment), out)
+    recorder(tools, f"{tmp_path}/seen")
+    env = {
+        **surroundings(deployment),
+        "PATH": f"{tools}:/usr/bin:/bin",
+        "REPLICA0_HOST0_ADDR": given,
+        "REPLICA1_HOST0_ADDR": "10.0.0.2",
+    }
+    subprocess.run(["bash", out / "router.sh"], env=env, check=True, capture_output=True)
+    urls = [word for word in recorded(tmp_path / "seen").argv if word.startswith("http:")]
+    assert urls == ["http://[fd00::1]:30000", "http://10.0.0.2:30000"]

@@ -81,7 +81,7 @@ def test_keys_take_their_places_and_hostile_words_arrive(
         ("3=what:x", "'what:x' says of no key where it is; write env:NAME or file:PATH"),
         ("3=env:LINES", "variable LINES holds several lines; put the key alone there"),
         ("99=env:K", "there is no word 99"),
-        ("x=env:K", "there is no word x"),
+        ("x-y=env:K", "there is no word x-y"),
     ],
 )
 def test_a_key_that_is_not_there_stops_the_start(tmp_path: Path, keys: str, message: str) -> None:

@@ -111,6 +111,17 @@ def _stub(folder: Path, port: int, secrets: str) -> Deployment:
     return resolve(*LIBRARY.profile(str(path)), LIBRARY)
 
 
+def test_a_variable_of_small_letters_too_arrives_in_a_container(tmp_path: Path) -> None:
+    made = deployment(tmp_path, "{Hf_token: {env: MY_TOKEN}}")
+    write(TARGETS["compose"](made), tmp_path / "out")
+    services = yaml.safe_load((tmp_path / "out" / "compose.yaml").read_text())["services"]
+    service = services["replica0"]
+    env = {n: v for n, v in service["environment"].items() if v is not None}
+    command = [*service["entrypoint"], *service["command"]]
+    kept = {"LING_API_KEY": "k", "MY_TOKEN": TOKEN}
+    assert enter(tmp_path / "out", command, {**env, **kept}, tmp_path).env["Hf_token"] == TOKEN
+
+
 @pytest.mark.parametrize("source", ["{env: HF_TOKEN}", "{env: MY_TOKEN}", "{file: /etc/token}"])
 def test_compose_brings_it_by_its_variable_or_secret(tmp_path: Path, source: str) -> None:
     files = TARGETS["compose"](deployment(tmp_path, f"{{HF_TOKEN: {source}}}"))

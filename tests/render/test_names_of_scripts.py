@@ -13,7 +13,11 @@ from configurator.render import TARGETS
 from configurator.resolve import resolve
 
 HEAD = "apiVersion: configurator/v1\nkind: Deployment\nname: d\nextends: ling-3.0-flash-spark\n"
-ASSIGNED = re.compile(r"^\s*(?:export |local |readonly )?([A-Za-z_][A-Za-z0-9_]*)=", re.MULTILINE)
+ASSIGNED = re.compile(
+    r"^\s*(?:export |local |readonly |declare -A )?([A-Za-z_][A-Za-z0-9_]*)="
+    r"|\b(?:read -r?a|mapfile -t) ([A-Za-z_][A-Za-z0-9_]*)",
+    re.MULTILINE,
+)
 
 
 def refused(tmp_path: Path, text: str) -> str:
@@ -33,13 +37,14 @@ def names_of_scripts() -> set[str]:
         deployment = resolve(*LIBRARY.profile(name), LIBRARY)
         for target in TARGETS.values():
             files = [file for file in target(deployment) if file.path.endswith((".sh", ".sbatch"))]
-            found |= {found_name for file in files for found_name in ASSIGNED.findall(file.text)}
+            groups = [names for file in files for names in ASSIGNED.findall(file.text)]
+            found |= {one or other for one, other in groups}
     return found
 
 
 def test_a_key_may_not_be_in_a_variable_that_a_script_sets(tmp_path: Path) -> None:
     names = names_of_scripts()
-    assert {"HERE", "LOG", "ENGINE_PID", "STATE"} <= names
+    assert {"HERE", "LOG", "ENGINE_PID", "STATE", "PASSED", "NODES", "STEPS"} <= names
     for name in sorted(names):
         said = refused(tmp_path, f"serving: {{api_key: {{env: {name}}}}}\n")
         assert re.search("rendered scripts have one of this name|steer the shell", said), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from configurator.collector.inputs import CollectError, read_key
 from configurator.content import ROOT
 
 SNIPPET = ROOT / "configurator" / "render" / "templates" / "read_key.sh"
+LONG = "holds more than 4096 characters; put the key alone there"
 SEVERAL = "holds several lines; put the key alone there"
 NO_KEY = "holds a space, a control character or one that is not ASCII; put the key alone there"
 
@@ -56,6 +58,7 @@ def test_a_key_arrives_without_the_line_break_at_its_end(
         (b"one\x1b", NO_KEY),
         ("süß".encode(), NO_KEY),
         (b"\xef\xbb\xbfone", NO_KEY),
+        (b"k" * 4097, LONG),
     ],
 )
 def test_what_no_request_can_carry_is_no_key(
@@ -79,6 +82,20 @@ def test_a_nul_is_not_dropped_without_a_word(tmp_path: Path, kept: bytes) -> Non
     assert read(f"file:{path}") == (1, "", why)
     with pytest.raises(CollectError, match=r"it (is empty|has a space or a control)"):
         read_key(None, str(path))
+
+
+def test_the_longest_key(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"k" * 4096 + b"\r\n")
+    assert read(f"file:{tmp_path}/key") == (0, "k" * 4096, "")
+    assert read_key(None, str(tmp_path / "key")) == "k" * 4096
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "key")
+    why = f"the key file {tmp_path}/key cannot be read"
+    assert read(f"file:{tmp_path}/key") == (1, "", why)
+    with pytest.raises(CollectError, match="cannot be used: it is a pipe, and no file"):
+        read_key(None, str(tmp_path / "key"))
 
 
 def test_what_is_no_file_holds_no_key(tmp_path: Path) -> None:

@@ -36,6 +36,13 @@ def test_the_processes_of_this_host_alone(tmp_path: Path) -> None:
     assert second.argv[second.argv.index("--node-rank") + 1] == "1"
 
 
+@pytest.mark.parametrize("address", ["fd00::1", "[fd00::1]"])
+def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path, address: str) -> None:
+    (first,) = commands_of(deployment(tmp_path, **TWO_HOSTS), 0, {(0, 0): address}, None, {})
+    assert first.argv[first.argv.index("--dist-init-addr") + 1] == "[fd00::1]:20000"
+    assert first.rendezvous == ("fd00::1", 20000)
+
+
 def test_an_address_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ConfiguratorError, match=r"RUN002.*--address 0\.0=ADDRESS"):
         commands_of(deployment(tmp_path, **TWO_HOSTS), 1, {}, None, {})

@@ -220,7 +220,7 @@ def test_a_plugin_with_kernels_must_be_installed(tmp_path: Path) -> None:
     assert found("kernels", dataclasses.replace(on, engine=there)) == []
 
 
-@pytest.mark.parametrize("allowed", ["", " ", "x, nvidia_megakernel"])
+@pytest.mark.parametrize("allowed", ["", "x, nvidia_megakernel"])
 def test_a_plugin_with_kernels_may_be_loaded(tmp_path: Path, allowed: str) -> None:
     assert found("kernels", _with_megakernel(tmp_path, allowed)) == []
 
@@ -233,6 +233,12 @@ def test_a_list_of_plugins_without_that_of_the_kernels_is_refused(tmp_path: Path
         "it the kernels of nvidia-megakernel",
         "set it to x, configurator_probe,nvidia_megakernel",
     )
+
+
+@pytest.mark.parametrize("allowed", [" ", ",", " , "])
+def test_a_list_of_nothing_lets_nothing_in(tmp_path: Path, allowed: str) -> None:
+    (finding,) = found("kernels", _with_megakernel(tmp_path, allowed))
+    assert "so nvidia_megakernel is not loaded" in finding.fact
 
 
 def _with_megakernel(tmp_path: Path, allowed: str) -> Host:

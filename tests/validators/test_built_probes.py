@@ -35,7 +35,7 @@ def draft(head: Head | None, **sharing: Any) -> tuple[ModelReport, ...]:
 
 
 def ran(name: str) -> tuple[Ran, ...]:
-    return (Ran(name, 0.0, 1.0, 7),) if name else ()
+    return (Ran(name, 0.0, 1.0, 7, by_graph=True),) if name else ()
 
 
 def trace(*kernels: str, last: str = "", kind: str = "TARGET_VERIFY") -> tuple[Trace, ...]:
@@ -137,8 +137,13 @@ OWN_MOE = "HummingMoEBlock:HummingMoEMethod"
          "1 of 2 MoE layers of the target (layers.1) are built with triton"),
         ("triton", {"traces": trace("fused_moe_kernel")}, ("PROVEN", "executed"), "fused_moe"),
         ("deep_gemm", {"traces": trace("fused_moe_kernel")}, ("REFUTED", "executed"), "triton"),
-        ("deep_gemm", {"traces": trace("void deep_gemm::sm90_bf16_gemm_impl<>")},
+        ("deep_gemm", {"traces": trace("void deep_gemm::sm90_bf16<(deep_gemm::GemmType)2>")},
          ("PROVEN", "executed"), "deep_gemm"),
+        # Plain linear layers run it too: no runner is shown, and none contradicted.
+        ("deep_gemm", {"traces": trace("void deep_gemm::sm90_bf16_gemm_impl<>")},
+         ("INCONCLUSIVE", None), "nothing shows"),
+        ("triton", {"traces": trace("void deep_gemm::sm90_fp8<(deep_gemm::GemmType)0>")},
+         ("INCONCLUSIVE", None), "nothing shows"),
         ("deep_gemm", {"traces": trace("void deep_gemm::sm90_fp8<>", "fused_moe_kernel")},
          ("REFUTED", "executed"), "triton"),
         ("humming", {"traces": trace("humming")}, ("PROVEN", "executed"), "humming"),

@@ -104,7 +104,7 @@ check_kernels() {
     engine python3 -c 'import importlib.metadata as m, sys; sys.exit(sys.argv[2] not in {e.name for e in m.entry_points(group=sys.argv[1])})' sglang.srt.plugins "$name" 2>/dev/null ||
       die "the plugin $name (entry point in sglang.srt.plugins) is not installed for python3; the profile needs its kernels"
     # shellcheck disable=SC2016  # the engine's environment, not that of this script
-    engine bash -p -c '[[ -z ${SGLANG_PLUGINS//[ ,]/} || ,${SGLANG_PLUGINS// /}, == *,$0,* ]]' "$name" ||
+    engine bash -p -c '[[ -z $SGLANG_PLUGINS || ,${SGLANG_PLUGINS//[[:space:]]/}, == *,$0,* ]]' "$name" ||
       die "SGLANG_PLUGINS leaves out $name, so its kernels would not be loaded; add it"
   done
   say "preflight kernels: ${names[*]}"
@@ -186,6 +186,8 @@ configurator_read_key() {
     configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
   [[ -n $configurator_value ]] ||
     configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ -z ${configurator_value:4096} ]] ||
+    configurator_no_key "$configurator_where holds more than 4096 characters; put the key alone there" || return
   [[ $configurator_value != *[$'\r\n']* ]] ||
     configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
   [[ $configurator_value != *[!!-~]* ]] ||

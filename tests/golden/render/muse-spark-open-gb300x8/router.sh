@@ -11,7 +11,11 @@ die() { say "FAILED: $*" >&2; exit 1; }
 
 # --- addresses ---------------------------------------------------------------------------------
 : "${REPLICA0_HOST0_ADDR:?set it to the address of host 0 of replica 0}"
+# A port follows it, so an IPv6 address stands in brackets.
+[[ $REPLICA0_HOST0_ADDR != *:* || $REPLICA0_HOST0_ADDR == \[* ]] || REPLICA0_HOST0_ADDR="[$REPLICA0_HOST0_ADDR]"
 : "${REPLICA1_HOST0_ADDR:?set it to the address of host 0 of replica 1}"
+# A port follows it, so an IPv6 address stands in brackets.
+[[ $REPLICA1_HOST0_ADDR != *:* || $REPLICA1_HOST0_ADDR == \[* ]] || REPLICA1_HOST0_ADDR="[$REPLICA1_HOST0_ADDR]"
 
 # --- keys: read here, passed on, never written or shown ------------------------------------------
 # They stand on the command line of the process, where other users of this host can see them.
@@ -41,6 +45,8 @@ configurator_read_key() {
     configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
   [[ -n $configurator_value ]] ||
     configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ -z ${configurator_value:4096} ]] ||
+    configurator_no_key "$configurator_where holds more than 4096 characters; put the key alone there" || return
   [[ $configurator_value != *[$'\r\n']* ]] ||
     configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
   [[ $configurator_value != *[!!-~]* ]] ||

@@ -57,6 +57,8 @@ configurator_read_key() {
     configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
   [[ -n $configurator_value ]] ||
     configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ -z ${configurator_value:4096} ]] ||
+    configurator_no_key "$configurator_where holds more than 4096 characters; put the key alone there" || return
   [[ $configurator_value != *[$'\r\n']* ]] ||
     configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
   [[ $configurator_value != *[!!-~]* ]] ||
@@ -69,7 +71,7 @@ configurator_no_key() { configurator_why=$1; return 1; }
 configurator_named=()
 configurator_put() {
   local configurator_place=${1%%=*} configurator_key
-  if [[ $configurator_place =~ ^[A-Z_][A-Z0-9_]*$ ]]; then
+  if [[ $configurator_place =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]]; then
     configurator_read_key "${1#*=}" configurator_key || configurator_fail "$configurator_why"
     configurator_named+=("$configurator_place=$configurator_key")
     return

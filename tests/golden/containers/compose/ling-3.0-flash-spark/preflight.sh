@@ -62,6 +62,8 @@ configurator_read_key() {
     configurator_no_key "$configurator_where holds a NUL; put the key alone there" || return
   [[ -n $configurator_value ]] ||
     configurator_no_key "$configurator_where is empty; it must hold the key" || return
+  [[ -z ${configurator_value:4096} ]] ||
+    configurator_no_key "$configurator_where holds more than 4096 characters; put the key alone there" || return
   [[ $configurator_value != *[$'\r\n']* ]] ||
     configurator_no_key "$configurator_where holds several lines; put the key alone there" || return
   [[ $configurator_value != *[!!-~]* ]] ||
