@@ -227,7 +227,7 @@ def _sheet(
         from configurator.plan.opinion import opinion_of
         from configurator.plan.step import Asked, load_of_profile
 
-        load = plan.step or load_of_profile(deployment, Asked())
+        load = plan.step or load_of_profile(deployment, plan.geometry, Asked())
         opinion = opinion_of(deployment, load.batch, int(load.context))
     return Sheet(
         plan, profile, place_of(deployment), deployment.profile.status, refused,

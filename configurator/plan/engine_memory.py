@@ -135,6 +135,18 @@ def running(deployment: Deployment) -> int | None:
     return asked
 
 
+def own_limit(tokens: int, context: int) -> int:
+    """Requests at once that the engine allows a data parallel group where nothing says how many.
+
+    Args:
+        tokens: that the pool holds.
+        context: tokens of the longest sequence.
+
+    Source: SGLang 0.5.23, mem_cache/kv_cache_configurator.py (resolve_max_num_reqs).
+    """
+    return min(max(min(int(tokens / context * 512), 4096), 2048), tokens // 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Cells:
     """Bytes that a token of the pool costs, as the engine prices it."""

@@ -59,11 +59,15 @@ def geometry_of(deployment: Deployment, library: Library) -> Geometry:
         _pooled(deployment, target.shape, cache, unknown)
         for cache in _caches(target.shape, ranks, kept, unknown)
     ]
-    draft_parts, draft_caches, draft = _draft(deployment, library, target, ranks, kept, unknown)
+    separate = _separate(deployment, library)
+    draft_parts, draft_caches, draft = _draft(deployment, separate, target, ranks, kept, unknown)
     weights = None if missing and not parts else _on_gpu("weights", parts, target.shape, ranks)
+    shape = target.shape
     return Geometry(
-        (*parts, *draft_parts), (*caches, *draft_caches), weights, draft, tuple(unknown)
-    )
+        (*parts, *draft_parts), (*caches, *draft_caches), weights, draft, tuple(unknown),
+        layers=shape.layers, draft_layers=separate.shape.layers if separate else shape.nextn,
+        vocabulary=shape.vocabulary, context=shape.context,
+    )  # fmt: skip
 
 
 def _target(deployment: Deployment) -> _Source:
@@ -206,7 +210,7 @@ def _pooled(deployment: Deployment, shape: Shape, cache: Cache, unknown: list[st
 
 def _draft(
     deployment: Deployment,
-    library: Library,
+    separate: _Source | None,
     target: _Source,
     ranks: Ranks,
     kept: Kept | None,
@@ -215,7 +219,6 @@ def _draft(
     """Parts and caches of the draft, and its bytes on one GPU beyond what it shares."""
     if settings.algorithm_of(deployment) in (None, "NGRAM"):
         return [], [], None
-    separate = _separate(deployment, library)
     if separate is None:
         parts, missing = _nextn(target, ranks)
         caches = nextn_cache(target.shape, ranks, kept) if kept else []

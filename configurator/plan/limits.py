@@ -13,6 +13,7 @@ from configurator.plan.engine_memory import (
     States,
     Steps,
     graphs_of,
+    own_limit,
     running,
     workspace_of,
 )
@@ -63,7 +64,7 @@ class Room:
     def configured(self) -> int | None:
         """Tokens of a sequence that the deployment allows; None: not known."""
         asked = settings.natural(self.deployment, "context-length")
-        return asked or self.request or self.deployment.model.context
+        return asked or self.request or self.geometry.context or self.deployment.model.context
 
 
 def needed(room: Room) -> float:
@@ -114,8 +115,24 @@ def requests_of(room: Room, tokens: Figure | None) -> Figure | None:
     limit = running(room.deployment)
     if limit is not None:
         text += f"; at most {limit} at once"
-        low, value, high = min(low, limit), min(value, limit), min(high, limit)
+    else:
+        limit = _own_limit(room)
+        if limit <= value:
+            text += f"; without --max-running-requests the engine runs at most {limit:,} at once"
+    low, value, high = min(low, limit), min(value, limit), min(high, limit)
     return between(low, value, high, "", text, _POOLS)
+
+
+def _own_limit(room: Room) -> int:
+    """What the engine allows by itself, all data parallel groups together."""
+    tokens = room.bounds[1].tokens
+    return own_limit(tokens, room.configured or tokens) * _groups(room)
+
+
+def _groups(room: Room) -> int:
+    """Data parallel groups that each hold requests of their own."""
+    attends = settings.on(room.deployment, "enable-dp-attention")
+    return room.deployment.profile.topology.data if attends else 1
 
 
 def _held(room: Room, cells: Cells, bound: Bound, size: int) -> int:
@@ -127,8 +144,7 @@ def _held(room: Room, cells: Cells, bound: Bound, size: int) -> int:
         fit = min(fit, sliding // (min(size, cells.window) + page))
     if bound.states is not None:
         fit = min(fit, bound.states.slots // bound.slots)
-    attends = settings.on(room.deployment, "enable-dp-attention")
-    return fit * (room.deployment.profile.topology.data if attends else 1)
+    return fit * _groups(room)
 
 
 def remarks_of(
@@ -250,6 +266,8 @@ def _next(room: Room, cells: Cells, held: int, size: int) -> str:
     each = f"request {held + 1} of {size:,} tokens"
     if limit is not None and held == limit:
         return f"{each} waits: --max-running-requests is {limit}"
+    if limit is None and held == _own_limit(room):
+        return f"{each} waits: the engine's own --max-running-requests is {held:,}"
     if states is not None and held == states.slots // states.per_request:
         return f"{each} waits: {states.slots} state slots, {states.per_request} a request"
     pool = room.bounds[1].tokens

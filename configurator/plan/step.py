@@ -64,7 +64,7 @@ def step_of(
         return None
     asked = asked or Asked()
     _refuse_impossible(geometry, asked)
-    load = load_of_profile(deployment, asked)
+    load = load_of_profile(deployment, geometry, asked)
     published, itself = measured_of(deployment, load.batch, library)
     out = itself | frozenset(left_out)
     known = [*own, *plain_steps(library, geometry_of, deployment.hardware.name, out)]
@@ -121,18 +121,18 @@ def _impossible(fact: str, remedy: str) -> ConfiguratorError:
     return ConfiguratorError.single("PLN001", fact, remedy)
 
 
-def load_of_profile(deployment: Deployment, asked: Asked) -> Load:
+def load_of_profile(deployment: Deployment, geometry: Geometry, asked: Asked) -> Load:
     """What a step works on."""
     workload = deployment.profile.workload
     context = asked.context
     if context is None and workload.input_tokens is not None:
         context = workload.input_tokens + (workload.output_tokens or 0) // 2
-    most = deployment.profile.workload.context or deployment.model.context
+    most = workload.context or geometry.context or deployment.model.context
     if context is None:
         context = min(CONTEXT, most) if most else CONTEXT
     return Load(
         asked.batch or workload.concurrency, context, ranks_of(deployment),
-        deployment.model.vocab_size, asked.experts,
+        geometry.vocabulary or deployment.model.vocab_size, asked.experts,
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def remarks_of(
     return (
         *_speculation(deployment, machine.efficiency.round, timed),
         *_published(published, timed),
-        *_efficiency(deployment, machine),
+        *_efficiency(deployment, machine, timed),
         *_unchanged(deployment, changes),
         *_bytes(deployment, geometry, load, timed),
         *_operations(geometry, load, machine, timed),
@@ -145,8 +145,15 @@ def _unchanged(deployment: Deployment, changes: Sequence[Change]) -> Iterator[st
         )
 
 
-def _efficiency(deployment: Deployment, machine: Machine) -> Iterator[str]:
+def _efficiency(deployment: Deployment, machine: Machine, timed: Timed) -> Iterator[str]:
     found = machine.efficiency
+    if found.layer.high > 0 and not timed.round.plain.layers:
+        yield (
+            f"how many layers {deployment.model.name} has is not known, so these times are of "
+            f"bytes alone, without up to {found.layer.high * 1e6:.0f} us a layer: give its entry "
+            "'layers'"
+        )
+        return
     ranks = deployment.profile.topology.tensor
     if found.rests_on and ranks > max(found.tensors, default=1):
         yield (
@@ -164,7 +171,8 @@ def _efficiency(deployment: Deployment, machine: Machine) -> Iterator[str]:
 def _bytes(deployment: Deployment, geometry: Geometry, load: Load, timed: Timed) -> Iterator[str]:
     for text in geometry.unknown:
         yield f"not counted: {text}"
-    most = deployment.profile.workload.context or deployment.model.context
+    said = geometry.context or deployment.model.context
+    most = deployment.profile.workload.context or said
     plain = timed.round.plain
     if most and most > load.context:
         here = size_of(reads_of(geometry, plain, load)).value

@@ -40,7 +40,7 @@ def timed_round(
     Raises:
         ConfiguratorError: PLN001, an accepted length that the profile's speculation cannot reach.
     """
-    found = round_of(deployment)
+    found = round_of(deployment, geometry)
     plain = pass_of(geometry, found.plain, load, machine)
     if deployment.speculation is None:
         one = exact(1.0, "tokens", "no speculation", "the profile")
