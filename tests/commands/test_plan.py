@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,23 @@ def test_what_validation_refuses_is_named_with_the_command(capsys: Capture) -> N
     )
     run(["plan", LING])
     assert "validation refuses" not in capsys.readouterr().out
+
+
+def test_figures_of_other_models_are_counted_apart(capsys: Capture, folder: Path) -> None:
+    run(["plan", LING])
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r"of its model: \d+ apply, \d+ nearly do, \d+ do not \(all .*\); \d+ are", said
+    )
+    profile = folder / "mine.yaml"
+    model = (
+        "engine: {version: 0.5.23}\nhardware: {name: h200, gpus: 1}\nmodel: {name: unspecified}\n"
+    )
+    profile.write_text(HEAD + model)
+    run(["plan", str(profile)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "published figures: none is of this model; " in said
+    assert "do not (all of them" not in said
 
 
 def test_batch_context_acceptance_and_experts_are_taken(capsys: Capture) -> None:
