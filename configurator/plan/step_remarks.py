@@ -162,9 +162,9 @@ def _efficiency(deployment: Deployment, machine: Machine, timed: Timed) -> Itera
         )
     if not found.rests_on:
         yield (
-            f"no plain step is measured on {machine.hardware.name}: share of the bandwidth by "
-            f"habit, and up to {found.layer.high * 1e6:.0f} us a layer beside the bytes, the most "
-            "that was seen on other hardware"
+            f"no plain step that counts is measured on {machine.hardware.name}: share of the "
+            f"bandwidth by habit, and up to {found.layer.high * 1e6:.0f} us a layer beside the "
+            "bytes, the most that was seen on other hardware"
         )
 
 
