@@ -187,20 +187,20 @@ class Library:
     def families(self) -> tuple[Family, ...]:
         """Families of kernels in the order in which they are tried.
 
-        Those of mechanisms come first, and those of a user's directory before ours.
+        All of a user's directory come before ours, and in each those of mechanisms before others.
         """
         found: list[Family] = []
-        for name in self._by_root("kernel"):
-            found += self.kernel(name).trace
-        for name in self._by_root("families"):
-            found += self._entry("families", KernelFamilies, name, None).families
+        for root in reversed(self.roots):
+            for name in self._below(root, "kernel"):
+                found += self.kernel(name).trace
+            for name in self._below(root, "families"):
+                found += self._entry("families", KernelFamilies, name, None).families
         return tuple(found)
 
-    def _by_root(self, kind: str) -> list[str]:
-        """Names of entries, those of the last directory first."""
-        index = self._index(kind)
-        folders = [root / FOLDERS[kind] for root in self.roots]
-        return sorted(index, key=lambda name: (-folders.index(index[name].parent), name))
+    def _below(self, root: Path, kind: str) -> list[str]:
+        """Names of the entries that one directory brings."""
+        folder = root / FOLDERS[kind]
+        return sorted(name for name, path in self._index(kind).items() if path.parent == folder)
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip
@@ -280,7 +280,8 @@ class Library:
             if entry.name != path.stem:
                 raise ConfiguratorError([Problem(
                     "REF004", f"{kind} entry is named {entry.name!r} in file {path.name!r}",
-                    "give the file the entry's name", source.locate(("name",)),
+                    f"name one as the other: {path.stem} here, or {entry.name}.yaml there",
+                    source.locate(("name",)),
                 )])  # fmt: skip
             self._entries[kind, name] = entry
         assert isinstance(entry, model), dotted((kind, name))
