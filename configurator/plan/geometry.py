@@ -89,6 +89,12 @@ def _target_parts(
     online = settings.online_weights(deployment, target.checkpoint)
     head, mechanism = settings.served_head(deployment)
     parts, missing = _stored(target, ranks, online)
+    if target.checkpoint is not None and target.shape.total is None:
+        missing += [
+            f"towers: {target.shape.source} has a {key}, and only headers of the weights say its "
+            "size"
+            for key in target.checkpoint.towers
+        ]
     parts = [_headed(part, head, mechanism) for part in parts]
     return parts, missing
 

@@ -80,6 +80,23 @@ def test_figures_of_other_models_are_counted_apart(capsys: Capture, folder: Path
     assert "do not (all of them" not in said
 
 
+def test_two_plans_that_do_not_fit_say_so(capsys: Capture, folder: Path) -> None:
+    for name, batch in (("one", 1), ("two", 2)):
+        (folder / f"{name}.yaml").write_text(
+            HEAD.replace("mine", name)
+            + "engine: {version: 0.5.23}\nhardware: {name: h200, gpus: 1}\n"
+            + f"model: {{name: minimax-m2.7}}\nworkload: {{concurrency: {batch}}}\n"
+        )
+    assert run(["plan", "./one.yaml", "./two.yaml"]) == 1
+    err = capsys.readouterr().err
+    assert err.splitlines() == [
+        "one does not fit; its own plan says by how much",
+        "two does not fit; its own plan says by how much",
+    ]
+    assert run(["plan", LING, "ling-3.0-flash-spark-baseline"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_batch_context_acceptance_and_experts_are_taken(capsys: Capture) -> None:
     def step(*words: str) -> dict[str, object]:
         found = document(capsys, LING, *words)["step"]
