@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from configurator.engine.catalogue import load_catalogue
+from configurator.engine.catalogue import available_versions, load_catalogue
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers, merge, overlay
 from configurator.schema.base import dotted, parse
@@ -106,6 +106,11 @@ class Library:
         release = name.removeprefix("sglang-")
         if name not in self._index("engine") and load_catalogue(release) is not None:
             return release_entry(release)
+        if name != release and name not in self._index("engine"):
+            raise ConfiguratorError.single(
+                "REF001", f"no release {release!r} of SGLang is known",
+                did_you_mean(release, available_versions()), at() if at else None,
+            )  # fmt: skip
         return self._entry("engine", Engine, name, at)
 
     def kernel(self, name: str, at: At = None) -> Kernel:
@@ -271,10 +276,12 @@ class Library:
         if entry is None:
             path = self._index(kind).get(name)
             if path is None:
+                remedy = did_you_mean(name, self._index(kind))
+                if remedy.startswith("known"):
+                    remedy += f"; one of your own: a file in {FOLDERS[kind]}/ below --content DIR"
                 raise ConfiguratorError.single(
-                    "REF001", f"no {kind} is named {name!r}",
-                    did_you_mean(name, self._index(kind)), at() if at else None,
-                )  # fmt: skip
+                    "REF001", f"no {kind} is named {name!r}", remedy, at() if at else None
+                )
             source = self._read(path)
             entry = parse(model, source.data, lambda below: source.nearest(below)[1])
             if entry.name != path.stem:
