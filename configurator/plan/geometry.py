@@ -22,6 +22,8 @@ from configurator.schema.content import Model
 
 _CLOSE = 0.02
 """Share by which counted parts and a published total may differ before it is said."""
+_WHOLE = ("not itemized", "all weights")
+"""Classes that stand for whatever is not counted."""
 _ONLINE = ("attention", "keys and values", "dense MLP", "shared experts", "routed experts",
            "linear attention", "mamba mixers", "latent projections")  # fmt: skip
 """Classes that the engine quantizes while loading."""
@@ -54,14 +56,16 @@ def geometry_of(deployment: Deployment, library: Library) -> Geometry:
     if kept is None:
         unknown.append(problem)
     parts, missing = _target_parts(deployment, target, ranks)
-    unknown += missing
+    unknown += [*missing, *_towers(target)]
     caches = [
         _pooled(deployment, target.shape, cache, unknown)
         for cache in _caches(target.shape, ranks, kept, unknown)
     ]
     separate = _separate(deployment, library)
     draft_parts, draft_caches, draft = _draft(deployment, separate, target, ranks, kept, unknown)
-    weights = None if missing and not parts else _on_gpu("weights", parts, target.shape, ranks)
+    # A sum without one of its classes is no size of the weights.
+    whole_sum = not missing or any(part.name in _WHOLE for part in parts)
+    weights = _on_gpu("weights", parts, target.shape, ranks) if whole_sum else None
     shape = target.shape
     return Geometry(
         (*parts, *draft_parts), (*caches, *draft_caches), weights, draft, tuple(unknown),
@@ -89,14 +93,18 @@ def _target_parts(
     online = settings.online_weights(deployment, target.checkpoint)
     head, mechanism = settings.served_head(deployment)
     parts, missing = _stored(target, ranks, online)
-    if target.checkpoint is not None and target.shape.total is None:
-        missing += [
-            f"towers: {target.shape.source} has a {key}, and only headers of the weights say its "
-            "size"
-            for key in target.checkpoint.towers
-        ]
     parts = [_headed(part, head, mechanism) for part in parts]
     return parts, missing
+
+
+def _towers(target: _Source) -> list[str]:
+    """Towers that the config of a checkpoint without weights describes."""
+    if target.checkpoint is None or target.shape.total is not None:
+        return []
+    return [
+        f"towers: {target.shape.source} has a {key}, and only headers of the weights say its size"
+        for key in target.checkpoint.towers
+    ]
 
 
 def _stored(source: _Source, ranks: Ranks, online: str | None) -> tuple[list[Part], list[str]]:

@@ -20,6 +20,7 @@ from configurator.plan.figures import Figure
 from configurator.plan.measured import Geometer
 from configurator.plan.model import Geometry, Memory, Step
 from configurator.plan.observed import Observed, observe
+from configurator.plan.settings import speculates
 from configurator.plan.step import Asked, step_of
 from configurator.plan.step_passes import round_of
 from configurator.plan.step_time import size_of
@@ -228,7 +229,7 @@ def _refuse_another(deployment: Deployment, evidence: Evidence, seen: Observed) 
         fact = f"served {served}, {deployment.name} has {model}"
     elif tensor is not None and tensor != wanted:
         fact = f"has tensor {tensor}, {deployment.name} has {wanted}"
-    elif (deployment.speculation is None) != (seen.accepted is None) and seen.per_token:
+    elif speculates(deployment) == (seen.accepted is None) and seen.per_token:
         drafts = seen.accepted is not None
         fact = f"{'drafts' if drafts else 'does not draft'}, {deployment.name} does" + (
             " not" if drafts else ""
@@ -282,7 +283,7 @@ def _plain(
     bandwidth = deployment.hardware.bandwidth_gb_s
     if step is None or seen.per_token is None or bandwidth is None or not host:
         return None
-    if deployment.speculation is not None:
+    if speculates(deployment):
         return None
     return Plain(
         name=f"{deployment.name} ({_name(evidence)})",

@@ -12,6 +12,7 @@ from configurator.plan.efficiency import Plain, efficiency_of, with_rounds
 from configurator.plan.figures import Figure, between
 from configurator.plan.measured import CONTEXT, Geometer, measured_of, plain_steps
 from configurator.plan.model import Geometry, SpeedUp, Step
+from configurator.plan.settings import speculates
 from configurator.plan.sharing import ranks_of
 from configurator.plan.step_changes import changes_of
 from configurator.plan.step_reads import Load
@@ -63,7 +64,7 @@ def step_of(
     if bandwidth is None or geometry.weights is None or not geometry.parts:
         return None
     asked = asked or Asked()
-    _refuse_impossible(geometry, asked)
+    _refuse_impossible(deployment, geometry, asked)
     load = load_of_profile(deployment, geometry, asked)
     published, itself = measured_of(deployment, load.batch, library)
     out = itself | frozenset(left_out)
@@ -99,8 +100,13 @@ def step_of(
     )  # fmt: skip
 
 
-def _refuse_impossible(geometry: Geometry, asked: Asked) -> None:
+def _refuse_impossible(deployment: Deployment, geometry: Geometry, asked: Asked) -> None:
     """Values that no step has; an accepted length is looked at with the verify width."""
+    if asked.accepted is not None and not speculates(deployment):
+        raise _impossible(
+            f"{deployment.name} drafts nothing, so it accepts no {asked.accepted:g} tokens a step",
+            "leave out the accepted length, or give a profile that speculates",
+        )
     for name, value in (("batch", asked.batch), ("context", asked.context)):
         if value is not None and value < 1:
             raise _impossible(f"a {name} of {value} cannot be", "give 1 or more")

@@ -7,6 +7,7 @@ from typing import Literal
 
 from configurator.deployment import Deployment, Mechanism
 from configurator.plan.model import Geometry, Owner
+from configurator.plan.settings import algorithm_of
 from configurator.schema.drafting import OfOption
 
 
@@ -47,7 +48,12 @@ def round_of(deployment: Deployment, geometry: Geometry) -> Round:
     plain = Forward("plain decode", "target", 1, 1, layers)
     mechanism = deployment.speculation
     if mechanism is None:
-        return Round(plain, (), None)
+        asked = algorithm_of(deployment)
+        unknown = (
+            f"the passes of --speculative-algorithm {asked} are not known: no mechanism under "
+            "optimizations brings it"
+        )
+        return Round(plain, (), None, unknown if asked else "")
     width = _width(mechanism)
     drafting = mechanism.kernel.drafting
     if drafting is None or width is None:

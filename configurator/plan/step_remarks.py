@@ -58,12 +58,12 @@ def remarks_of(
 
 
 def _speculation(deployment: Deployment, beside: Figure, timed: Timed) -> Iterator[str]:
+    if timed.round.unknown:
+        yield timed.round.unknown
     mechanism = deployment.speculation
     if mechanism is None:
         return
-    if timed.round.unknown:
-        yield timed.round.unknown
-    elif timed.ratio is None and timed.verify_ratio is not None:
+    if not timed.round.unknown and timed.ratio is None and timed.verify_ratio is not None:
         yield (
             f"what the draft of {mechanism.name} reads is not known, so neither is its step; "
             f"verify over plain is {timed.verify_ratio.value:.2f}, and it pays only above that"

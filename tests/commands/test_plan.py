@@ -97,6 +97,19 @@ def test_two_plans_that_do_not_fit_say_so(capsys: Capture, folder: Path) -> None
     assert capsys.readouterr().err == ""
 
 
+def test_caches_that_are_not_known_are_the_reason_why_it_cannot_be_told(
+    capsys: Capture, folder: Path
+) -> None:
+    (folder / "mine.yaml").write_text(
+        HEAD + "engine: {version: 0.5.23}\nhardware: {name: h200, gpus: 1}\n"
+        "model: {name: unspecified, overrides: {weights_gb: 80}}\n"
+    )
+    assert run(["plan", "./mine.yaml"]) == 0
+    second = " ".join(capsys.readouterr().out.split()).split("cannot be told whether it fits: ")[1]
+    assert "not say" in second.partition("decode of")[0]
+    assert "the engine's own choice" not in second.partition("decode of")[0]
+
+
 def test_batch_context_acceptance_and_experts_are_taken(capsys: Capture) -> None:
     def step(*words: str) -> dict[str, object]:
         found = document(capsys, LING, *words)["step"]

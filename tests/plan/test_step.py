@@ -341,6 +341,39 @@ def test_layers_that_nothing_says_are_no_zero_layers(tmp_path: Path) -> None:
     assert "give its entry 'layers'" in said[0]
 
 
+def test_drafts_that_an_argument_alone_asks_for_are_no_plain_decode(tmp_path: Path) -> None:
+    wanted = deployment(tmp_path, "extra: {args: {speculative-algorithm: EAGLE3}}\n")
+    found = planned(wanted, Asked(accepted=2.5))
+    assert (found.step, found.accepted, found.per_token) == (None, None, None)
+    assert found.plain.value > 0
+    assert found.remarks[0] == (
+        "the passes of --speculative-algorithm EAGLE3 are not known: no mechanism under "
+        "optimizations brings it"
+    )
+
+
+def test_an_acceptance_of_what_drafts_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfiguratorError, match=r"PLN001 mine drafts nothing, so it accepts no 2\.5 "
+    ):
+        planned(deployment(tmp_path), Asked(accepted=2.5))
+
+
+def test_a_step_of_part_of_the_weights_is_no_step(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256,
+    }  # fmt: skip
+    wanted = served(tmp_path, checkpoint(tmp_path / "model", config, {}))
+    geometry = geometry_of(wanted, LIBRARY)
+    assert "attention" in [part.name for part in geometry.parts]
+    assert geometry.unknown == (
+        "dense MLP of 2 layers: config.json of model does not say its width",
+    )
+    assert geometry.weights is None
+    assert step_of(wanted, geometry, LIBRARY, geometry_of) is None
+
+
 def test_passes_come_from_the_kernel_entry() -> None:
     def passes(name: str) -> Round:
         wanted = shipped(name)
