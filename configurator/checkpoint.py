@@ -21,6 +21,7 @@ __all__ = ["Checkpoint", "Quantization", "Tensor", "read_checkpoint"]
 _MOST_AUX_LAYERS = 1000
 _BEYOND = 10**12
 """No size of a model is as large; a float holds every number below."""
+_TOWERS = ("vision_config", "audio_config")
 _TEXT_KEYS = ("thinker_config", "llm_config", "language_config", "text_config")
 """Where a multimodal config keeps its language model, in the engine's order."""
 _LENGTH_KEYS = (
@@ -148,6 +149,13 @@ class Checkpoint:
             if type(value) is int and 0 < value < _BEYOND:
                 return value
         return None
+
+    @property
+    def towers(self) -> tuple[str, ...]:
+        """Keys of the config that describe vision and audio towers."""
+        found = (self.config.get(key) for key in _TOWERS)
+        return tuple(key for key, part in zip(_TOWERS, found, strict=True)
+                     if isinstance(part, dict) and part)  # fmt: skip
 
     @property
     def intermediate_size(self) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from configurator.deployment import Carried
-from configurator.engine.catalogue import load_catalogue
+from configurator.engine.catalogue import available_versions, load_catalogue
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers, merge, overlay
 from configurator.regular import read_regular
@@ -111,6 +111,11 @@ class Library:
         release = name.removeprefix("sglang-")
         if name not in self._index("engine") and load_catalogue(release) is not None:
             return release_entry(release)
+        if name != release and name not in self._index("engine"):
+            raise ConfiguratorError.single(
+                "REF001", f"no release {release!r} of SGLang is known",
+                did_you_mean(release, available_versions()), at() if at else None,
+            )  # fmt: skip
         return self._entry("engine", Engine, name, at)
 
     def kernel(self, name: str, at: At = None) -> Kernel:
@@ -220,20 +225,20 @@ class Library:
     def families(self) -> tuple[Family, ...]:
         """Families of kernels in the order in which they are tried.
 
-        Those of mechanisms come first, and those of a user's directory before ours.
+        All of a user's directory come before ours, and in each those of mechanisms before others.
         """
         found: list[Family] = []
-        for name in self._by_root("kernel"):
-            found += self.kernel(name).trace
-        for name in self._by_root("families"):
-            found += self._entry("families", KernelFamilies, name, None).families
+        for root in reversed(self.roots):
+            for name in self._below(root, "kernel"):
+                found += self.kernel(name).trace
+            for name in self._below(root, "families"):
+                found += self._entry("families", KernelFamilies, name, None).families
         return tuple(found)
 
-    def _by_root(self, kind: str) -> list[str]:
-        """Names of entries, those of the last directory first."""
-        index = self._index(kind)
-        folders = [root / FOLDERS[kind] for root in self.roots]
-        return sorted(index, key=lambda name: (-folders.index(index[name].parent), name))
+    def _below(self, root: Path, kind: str) -> list[str]:
+        """Names of the entries that one directory brings."""
+        folder = root / FOLDERS[kind]
+        return sorted(name for name, path in self._index(kind).items() if path.parent == folder)
 
     def override(self, entry: EntryT, overrides: dict[str, object], origin: Layers,
                  path: tuple[str | int, ...]) -> EntryT:  # fmt: skip
@@ -304,16 +309,19 @@ class Library:
         if entry is None:
             path = self._index(kind).get(name)
             if path is None:
+                remedy = did_you_mean(name, self._index(kind))
+                if remedy.startswith("known"):
+                    remedy += f"; one of your own: a file in {FOLDERS[kind]}/ below --content DIR"
                 raise ConfiguratorError.single(
-                    "REF001", f"no {kind} is named {name!r}",
-                    did_you_mean(name, self._index(kind)), at() if at else None,
-                )  # fmt: skip
+                    "REF001", f"no {kind} is named {name!r}", remedy, at() if at else None
+                )
             source = self._read(path)
             entry = parse(model, source.data, lambda below: source.nearest(below)[1])
             if entry.name != path.stem:
                 raise ConfiguratorError([Problem(
                     "REF004", f"{kind} entry is named {entry.name!r} in file {path.name!r}",
-                    "give the file the entry's name", source.locate(("name",)),
+                    f"name one as the other: {path.stem} here, or {entry.name}.yaml there",
+                    source.locate(("name",)),
                 )])  # fmt: skip
             self._entries[kind, name] = entry
         assert isinstance(entry, model), dotted((kind, name))

@@ -185,6 +185,8 @@ class Deployment:
     expectations: tuple[Expectation, ...] = ()
     claims: tuple[Published, ...] = ()
     """Published figures of its model or mechanisms, where the profile refers to any."""
+    own_content: bool = False
+    """It was resolved with a content directory besides ours, which who checks it needs too."""
 
     @property
     def name(self) -> str:

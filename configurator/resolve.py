@@ -74,6 +74,7 @@ def resolve(profile: Profile, layers: Layers, library: Library) -> Deployment:
         overridden=(*lost_args, *lost_env),
         expectations=tuple(_expectations(profile, mechanisms)),
         claims=tuple(_claims(profile, model, mechanisms, library)),
+        own_content=len(library.roots) > 1,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from configurator.content import Library
@@ -149,12 +151,15 @@ def run_rule(
 
 
 def _crash(rule: Rule, error: BaseException) -> Diagnostic:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    # The name alone: reports go to others, and folders are of this machine.
+    place = f"{Path(last.filename).name}:{last.lineno}"
     return Diagnostic(
         CRASH,
         "rule-crashed",
         "error",
-        f"rule {rule.code} {rule.name} crashed: {type(error).__name__}: {error}",
-        "report it with this profile; the other rules have run",
+        f"rule {rule.code} {rule.name} crashed at {place}: {type(error).__name__}: {error}",
+        "mend it, or report it with this profile; the other rules have run",
         None,
         "",
         "",

@@ -84,7 +84,10 @@ def test_an_entry_that_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None
 def test_an_entry_is_named_as_its_file(tmp_path: Path) -> None:
     ours = (ROOT / "profiles/hardware/h200.yaml").read_text()
     write(tmp_path / "profiles/hardware/other.yaml", ours)
-    with pytest.raises(ConfiguratorError, match=r"REF004 .*'h200' in file 'other\.yaml'"):
+    with pytest.raises(
+        ConfiguratorError,
+        match=r"REF004 .*'h200' in file 'other\.yaml'; name one as the other: other here",
+    ):
         Library([tmp_path]).hardware("other")
 
 

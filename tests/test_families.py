@@ -132,6 +132,7 @@ name: ours
 summary: Families of one's own
 families:
   - {family: my-norm, job: norm, patterns: [RMSNorm]}
+  - {family: my-humming, job: moe, patterns: ['^void humming::']}
 """
 
 
@@ -143,6 +144,8 @@ def test_families_of_ones_own_come_first(tmp_path: Path) -> None:
     assert own.of("fused_moe_kernel_mine").name == "my-moe"
     assert own.of("fused_moe_kernel").name == "moe-triton"
     assert own.of("flashinfer::norm::RMSNormKernel").name == "my-norm"
+    # Before the family of a shipped mechanism too.
+    assert own.of("void humming::kernel<1>").name == "my-humming"
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,12 @@ def test_a_draft_that_does_not_exist(tmp_path: Path) -> None:
     text = f"{SMALL}optimizations: {{dflash: {{draft: {{name: no-such}}}}}}\n"
     (line,) = problems(tmp_path, text)
     assert "p.yaml:7:34 REF001 no model is named 'no-such'" in line
+    assert line.endswith("; one of your own: a file in profiles/models/ below --content DIR")
+
+
+def test_a_release_that_does_not_exist_is_named_as_the_profile_names_it(tmp_path: Path) -> None:
+    (line,) = problems(tmp_path, SMALL.replace("0.5.23", "0.5.99"))
+    assert "REF001 no release '0.5.99' of SGLang is known; did you mean '0.5" in line
 
 
 def test_the_flagship_expects_what_it_asks_for() -> None:

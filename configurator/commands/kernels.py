@@ -76,11 +76,12 @@ def test(
     names: tuple[str, ...], python: str, timeout_s: float, store: Path | None, output: str,
     content: tuple[Path, ...],
 ) -> int:  # fmt: skip
-    """Run self-tests in the engine's environment: each NAME, or all of them.
+    """Run self-tests in the engine's environment.
 
     NAME is a self-test, or a kernel: then all self-tests that it names, and the packages that it
-    needs must be there. Verdicts are ok, slow (below what is promised), wrong (numbers, crashes,
-    no answer) and not_run with the reason, as on a machine without a GPU.
+    needs must be there. Without a NAME all self-tests are run. Verdicts are ok, slow (below what
+    is promised), wrong (numbers, crashes, no answer) and not_run with the reason, as on a machine
+    without a GPU.
 
     Exit code 1 when one is slow or wrong; not_run is no failure, and no proof.
     """

@@ -227,7 +227,7 @@ def _sheet(
         from configurator.plan.opinion import opinion_of
         from configurator.plan.step import Asked, load_of_profile
 
-        load = plan.step or load_of_profile(deployment, Asked())
+        load = plan.step or load_of_profile(deployment, plan.geometry, Asked())
         opinion = opinion_of(deployment, load.batch, int(load.context))
     return Sheet(
         plan, profile, place_of(deployment), deployment.profile.status, refused,
@@ -261,6 +261,7 @@ def _differences(
     from configurator.plan.diff import Planned, diff
 
     found = diff(Planned(deployment, plan), Planned(other, second))
+    _say_misfits(plan, second)
     return _show(found, max(_exit_code(plan), _exit_code(second)), output)
 
 
@@ -283,9 +284,17 @@ def _held(
             raise
         # A server of another width may accept what this profile never can.
         plan = _planned(deployment, library, replace(at, accepted=None), own)
+    _say_misfits(plan)
     return _show(
         held_against(Planned(deployment, plan), evidence, running), _exit_code(plan), output
     )
+
+
+def _say_misfits(*plans: Plan) -> None:
+    """Why the exit code is 1, which differences alone do not show."""
+    for plan in plans:
+        if _exit_code(plan):
+            click.echo(f"{plan.name} does not fit; its own plan says by how much", err=True)
 
 
 def _exit_code(plan: Plan) -> int:

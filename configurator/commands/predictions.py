@@ -52,7 +52,7 @@ def command(
     run without speculation calibrates later plans on its host.
     """
     from configurator.plan.geometry import geometry_of
-    from configurator.plan.prediction_errors import held_out
+    from configurator.plan.prediction_errors import held_out, uncounted
     from configurator.plan.prediction_store import append, read_store
     from configurator.plan.store_path import default_store
     from configurator.report.predictions import as_data, as_text
@@ -72,8 +72,8 @@ def command(
         click.echo(json.dumps(as_data(held, unseen, stored, str(path)), indent=2))
     else:
         click.echo(as_text(held, unseen, stored, str(path)))
-    if note:
-        click.echo(note, err=True)
+    for text in (*uncounted(library, geometry_of), *([note] if note else [])):
+        click.echo(text, err=True)
     return 0
 
 

@@ -66,6 +66,8 @@ def trace_events(path: Path, about: dict[str, Any] | None = None) -> Iterator[di
             yield from _Reader(file).events({} if about is None else about)
     except (OSError, ValueError) as error:
         why = why_unread(str(path), error) if isinstance(error, OSError) else str(error)
+        if isinstance(error, FileNotFoundError):
+            raise ConfiguratorError.single("EVD002", why, "give the path of a trace") from error
         raise _broken(why if str(path) in why else f"{path} cannot be read: {why}") from error
     except (EOFError, zlib.error) as error:
         raise _broken(f"{path} cannot be unpacked: {error}") from error

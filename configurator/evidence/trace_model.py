@@ -89,8 +89,8 @@ class TraceStep:
     """From the begin of the first kernel or copy of a step to the end of its last."""
     idle_us: float = 0.0
     """What of the span no kernel and no copy ran in, on any stream."""
-    every_us: float = 0.0
-    """From the begin of a step to the begin of the next of its kind; 0: there is only one."""
+    every_us: float | None = None
+    """From the begin of a step to the begin of the next of its kind; None: there is only one."""
 
     @property
     def is_whole(self) -> bool:

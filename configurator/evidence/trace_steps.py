@@ -213,8 +213,8 @@ def _is_replayed(work: Work, step: _Step) -> bool:
     return kernels > 0 and 2 * _kernels(work, by_graph) >= kernels
 
 
-def _every(steps: list[_Step]) -> float:
-    """The median from begin to begin of one kind of step on one thread."""
+def _every(steps: list[_Step]) -> float | None:
+    """The median from begin to begin of one kind of step on one thread; None: there is one."""
     times: dict[str, list[float]] = defaultdict(list)
     for step in steps:
         times[step.mark.thread].append(step.mark.start)
@@ -223,4 +223,4 @@ def _every(steps: list[_Step]) -> float:
         for starts in times.values()
         for earlier, later in itertools.pairwise(starts)
     ]
-    return statistics.median(gaps) if gaps else 0.0
+    return statistics.median(gaps) if gaps else None

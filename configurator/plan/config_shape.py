@@ -55,6 +55,7 @@ def shape_of_config(checkpoint: Checkpoint) -> Shape:
         layers=config.layers,
         hidden=config.hidden_size,
         vocabulary=config.vocabulary,
+        context=config.context,
         heads=config.heads,
         attention=_attention(config, latent),
         latent=latent,

@@ -22,6 +22,8 @@ from configurator.schema.content import Model
 
 _CLOSE = 0.02
 """Share by which counted parts and a published total may differ before it is said."""
+_WHOLE = ("not itemized", "all weights")
+"""Classes that stand for whatever is not counted."""
 _ONLINE = ("attention", "keys and values", "dense MLP", "shared experts", "routed experts",
            "linear attention", "mamba mixers", "latent projections")  # fmt: skip
 """Classes that the engine quantizes while loading."""
@@ -54,16 +56,22 @@ def geometry_of(deployment: Deployment, library: Library) -> Geometry:
     if kept is None:
         unknown.append(problem)
     parts, missing = _target_parts(deployment, target, ranks)
-    unknown += missing
+    unknown += [*_lacks(target, target.shape.layers), *missing, *_towers(target)]
     caches = [
         _pooled(deployment, target.shape, cache, unknown)
         for cache in _caches(target.shape, ranks, kept, unknown)
     ]
-    draft_parts, draft_caches, draft = _draft(deployment, library, target, ranks, kept, unknown)
-    weights = None if missing and not parts else _on_gpu("weights", parts, target.shape, ranks)
+    separate = _separate(deployment, library)
+    draft_parts, draft_caches, draft = _draft(deployment, separate, target, ranks, kept, unknown)
+    # A sum without one of its classes is no size of the weights.
+    whole_sum = not missing or any(part.name in _WHOLE for part in parts)
+    weights = _on_gpu("weights", parts, target.shape, ranks) if whole_sum else None
+    shape = target.shape
     return Geometry(
-        (*parts, *draft_parts), (*caches, *draft_caches), weights, draft, tuple(unknown)
-    )
+        (*parts, *draft_parts), (*caches, *draft_caches), weights, draft, tuple(unknown),
+        layers=shape.layers, draft_layers=separate.shape.layers if separate else shape.nextn,
+        vocabulary=shape.vocabulary, context=shape.context,
+    )  # fmt: skip
 
 
 def _target(deployment: Deployment) -> _Source:
@@ -89,6 +97,24 @@ def _target_parts(
     return parts, missing
 
 
+def _lacks(source: _Source, layers: int | None) -> list[str]:
+    """What the files of a checkpoint lack, which is why its config is counted instead."""
+    if source.checkpoint is None or not whole(source.checkpoint):
+        return []
+    lacks = lacking(source.checkpoint, layers)
+    return [f"weights from headers: {lacks}"] if lacks else []
+
+
+def _towers(target: _Source) -> list[str]:
+    """Towers that the config of a checkpoint without weights describes."""
+    if target.checkpoint is None or target.shape.total is not None:
+        return []
+    return [
+        f"towers: {target.shape.source} has a {key}, and only headers of the weights say its size"
+        for key in target.checkpoint.towers
+    ]
+
+
 def _stored(
     source: _Source, ranks: Ranks, online: str | None, layers: int | None
 ) -> tuple[list[Part], list[str]]:
@@ -104,8 +130,7 @@ def _stored(
     if checkpoint is not None and whole(checkpoint):
         lacks = lacking(checkpoint, layers)
         if lacks:
-            counted_parts, missing = _counted(replace(shape, total=None), ranks, online)
-            return counted_parts, [f"weights from headers: {lacks}", *missing]
+            return _counted(replace(shape, total=None), ranks, online)
         parts = [p for p in parts_of_headers(checkpoint, shape, ranks) if p.owner == "target"]
         parts = [_quantized(part, online) for part in parts] if online else parts
         return [*parts, *_absorbed(shape, ranks, "target")], []
@@ -224,7 +249,7 @@ def _pooled(deployment: Deployment, shape: Shape, cache: Cache, unknown: list[st
 
 def _draft(
     deployment: Deployment,
-    library: Library,
+    separate: _Source | None,
     target: _Source,
     ranks: Ranks,
     kept: Kept | None,
@@ -233,7 +258,6 @@ def _draft(
     """Parts and caches of the draft, and its bytes on one GPU beyond what it shares."""
     if settings.algorithm_of(deployment) in (None, "NGRAM"):
         return [], [], None
-    separate = _separate(deployment, library)
     if separate is None:
         parts, missing = _nextn(target, ranks)
         caches = nextn_cache(target.shape, ranks, kept) if kept else []
@@ -245,7 +269,8 @@ def _draft(
         caches = _draft_caches(shape, ranks, kept)
         if not caches:
             missing.append(f"KV cache: {shape.source} does not say layers, heads and widths")
-    unknown += [f"draft: {problem}" for problem in missing]
+    lacks = _lacks(separate, None) if separate is not None else []
+    unknown += [f"draft: {problem}" for problem in (*lacks, *missing)]
     if not parts or (missing and separate is not None and not shape.total and not shape.parameters):
         return parts, caches, None
     return parts, caches, _on_gpu("draft", parts, shape, replace(ranks, pipeline=1))

@@ -66,7 +66,7 @@ class Room:
     def configured(self) -> int | None:
         """Tokens of a sequence that the deployment allows; None: not known."""
         asked = settings.natural(self.deployment, "context-length")
-        return asked or self.request or self.deployment.model.context
+        return asked or self.request or self.geometry.context or self.deployment.model.context
 
 
 def needed(room: Room) -> float:
@@ -118,7 +118,9 @@ def requests_of(room: Room, tokens: Figure | None) -> Figure | None:
         text += f"; {states.slots} state slots / {states.per_request}"
     limit = at_once(room)
     if limit is not None:
-        text += f"; at most {limit} at once"
+        said = running(room.deployment) is not None
+        text += "; " if said else "; without --max-running-requests the engine runs "
+        text += f"at most {limit:,} at once"
         low, value, high = min(low, limit), min(value, limit), min(high, limit)
     return between(low, value, high, "", text, _POOLS)
 

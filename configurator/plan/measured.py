@@ -106,7 +106,7 @@ def plain_of(measurement: Measurement, library: Library, geometry_of: Geometer) 
     seconds = _plain_seconds(measurement)
     if geometry.weights is None or bandwidth is None or seconds is None:
         return None
-    forward = round_of(deployment).plain
+    forward = round_of(deployment, geometry).plain
     reads = reads_of(geometry, forward, load_of(measurement, deployment))
     return Plain(
         name=measurement.name,

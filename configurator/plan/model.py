@@ -75,6 +75,13 @@ class Geometry:
     """Bytes of the draft on one GPU, beyond what it shares; None: no draft, or not known."""
     unknown: tuple[str, ...] = ()
     """What is not known, and what therefore is missing."""
+    layers: int | None = None
+    """Decoder layers of the target; this and the next three of the checkpoint, else of the entry;
+    None: neither says."""
+    draft_layers: int | None = None
+    vocabulary: int | None = None
+    context: int | None = None
+    """Tokens that the engine allows a sequence where no argument says how many."""
 
 
 @dataclass(frozen=True, slots=True)

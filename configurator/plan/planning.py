@@ -78,7 +78,10 @@ def _lacking(
 ) -> str:  # fmt: skip
     """Why an estimator has nothing to say, and where to say it."""
     if fact is None:
-        return f"hardware entry {deployment.hardware.name} has no {name}"
+        return (
+            f"hardware entry {deployment.hardware.name} has no {name}: give it there, or set "
+            "hardware.name to the machine that it is (configurator list hardware)"
+        )
     if geometry.weights is None:
         return (
             f"the size of the weights is not known: give model entry {deployment.model.name} its "

@@ -89,6 +89,27 @@ def held_out(
     return tuple(found)
 
 
+def uncounted(library: Library, geometry_of: Geometer) -> tuple[str, ...]:
+    """Measurements of which no bytes can be counted, each with what is missing: they are not
+    predicted, and nothing is predicted of them.
+
+    Args:
+        library: the content.
+        geometry_of: counts the parts of what was measured.
+    """
+    found = []
+    for name in library.names("measurement"):
+        deployment = deployment_of(library.measurement(name), library)
+        lacks = []
+        if deployment.hardware.bandwidth_gb_s is None:
+            lacks.append(f"hardware entry {deployment.hardware.name} has no bandwidth_gb_s")
+        if geometry_of(deployment, library).weights is None:
+            lacks.append(f"give model entry {deployment.model.name} its shape")
+        if lacks:
+            found.append(f"measurement {name} counts for nothing: {'; '.join(lacks)}")
+    return tuple(found)
+
+
 def _wrong(quantity: str, group: list[Compared]) -> Wrong:
     ratios = [each.ratio for each in group]
     worst = max(ratios, key=lambda ratio: abs(math.log(ratio)))

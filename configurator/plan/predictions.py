@@ -18,9 +18,11 @@ from configurator.evidence.report_values import as_dict, as_dicts, as_float, as_
 from configurator.plan.efficiency import Plain
 from configurator.plan.figures import Figure
 from configurator.plan.measured import Geometer
-from configurator.plan.model import Memory, Step
+from configurator.plan.model import Geometry, Memory, Step
 from configurator.plan.observed import Observed, observe
+from configurator.plan.settings import speculates
 from configurator.plan.step import Asked, step_of
+from configurator.plan.step_passes import round_of
 from configurator.plan.step_time import size_of
 
 
@@ -101,7 +103,8 @@ def record_of(
     seen = observe(evidence)
     _refuse_another(deployment, evidence, seen)
     asked = Asked(seen.batch, seen.context, None, seen.accepted)
-    step = step_of(deployment, geometry_of(deployment, library), library, geometry_of, asked, own)
+    geometry = geometry_of(deployment, library)
+    step = step_of(deployment, geometry, library, geometry_of, asked, own)
     compared = tuple(_compared(step, memory, seen))
     if not compared:
         raise ConfiguratorError.single(
@@ -123,7 +126,7 @@ def record_of(
         accepted=seen.accepted,
         evidence=_name(evidence),
         compared=compared,
-        plain=_plain(deployment, step, seen, host or seen.host, evidence),
+        plain=_plain(deployment, geometry, step, seen, host or seen.host, evidence),
         doubts=seen.doubts,
     )
 
@@ -226,7 +229,7 @@ def _refuse_another(deployment: Deployment, evidence: Evidence, seen: Observed) 
         fact = f"served {served}, {deployment.name} has {model}"
     elif tensor is not None and tensor != wanted:
         fact = f"has tensor {tensor}, {deployment.name} has {wanted}"
-    elif (deployment.speculation is None) != (seen.accepted is None) and seen.per_token:
+    elif speculates(deployment) == (seen.accepted is None) and seen.per_token:
         drafts = seen.accepted is not None
         fact = f"{'drafts' if drafts else 'does not draft'}, {deployment.name} does" + (
             " not" if drafts else ""
@@ -274,12 +277,13 @@ def _lacking(step: Step | None, seen: Observed) -> str:
 
 
 def _plain(
-    deployment: Deployment, step: Step | None, seen: Observed, host: str, evidence: Evidence
-) -> Plain | None:
+    deployment: Deployment, geometry: Geometry, step: Step | None, seen: Observed, host: str,
+    evidence: Evidence,
+) -> Plain | None:  # fmt: skip
     bandwidth = deployment.hardware.bandwidth_gb_s
     if step is None or seen.per_token is None or bandwidth is None or not host:
         return None
-    if deployment.speculation is not None:
+    if speculates(deployment):
         return None
     return Plain(
         name=f"{deployment.name} ({_name(evidence)})",
@@ -287,7 +291,7 @@ def _plain(
         model=deployment.model.name,
         seconds=seen.per_token,
         size=size_of(step.passes[0].reads).value,
-        layers=deployment.model.layers or 0,
+        layers=round_of(deployment, geometry).plain.layers,
         bandwidth=float(bandwidth),
         tensor=deployment.profile.topology.tensor,
         host=host,

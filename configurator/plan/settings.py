@@ -59,6 +59,11 @@ def algorithm_of(deployment: Deployment) -> str | None:
     return asked.upper() if asked else None
 
 
+def speculates(deployment: Deployment) -> bool:
+    """A mechanism drafts, or an argument alone asks for drafts."""
+    return deployment.speculation is not None or algorithm_of(deployment) is not None
+
+
 def is_eagle(algorithm: str | None) -> bool:
     """The engine sizes the draft's cache by the target's layers."""
     return algorithm in _EAGLE

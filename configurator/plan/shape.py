@@ -90,6 +90,8 @@ class Shape:
     layers: int | None = None
     hidden: int | None = None
     vocabulary: int | None = None
+    context: int | None = None
+    """Tokens of the longest sequence."""
     heads: int | None = None
     attention: tuple[Layers, ...] = ()
     latent: Latent | None = None
@@ -127,6 +129,7 @@ def shape_of_entry(model: Model) -> Shape:
         layers=model.layers,
         hidden=model.hidden_size,
         vocabulary=model.vocab_size,
+        context=model.context,
         heads=model.heads,
         attention=_attention(model),
         latent=_latent(model),

@@ -12,6 +12,7 @@ from configurator.plan.efficiency import Plain, efficiency_of, with_rounds
 from configurator.plan.figures import Figure, between
 from configurator.plan.measured import CONTEXT, Geometer, measured_of, plain_steps
 from configurator.plan.model import Geometry, SpeedUp, Step
+from configurator.plan.settings import speculates
 from configurator.plan.sharing import ranks_of
 from configurator.plan.step_changes import changes_of
 from configurator.plan.step_reads import Load
@@ -63,8 +64,8 @@ def step_of(
     if bandwidth is None or geometry.weights is None or not geometry.parts:
         return None
     asked = asked or Asked()
-    _refuse_impossible(geometry, asked)
-    load = load_of_profile(deployment, asked)
+    _refuse_impossible(deployment, geometry, asked)
+    load = load_of_profile(deployment, geometry, asked)
     published, itself = measured_of(deployment, load.batch, library)
     out = itself | frozenset(left_out)
     known = [*own, *plain_steps(library, geometry_of, deployment.hardware.name, out)]
@@ -99,8 +100,13 @@ def step_of(
     )  # fmt: skip
 
 
-def _refuse_impossible(geometry: Geometry, asked: Asked) -> None:
+def _refuse_impossible(deployment: Deployment, geometry: Geometry, asked: Asked) -> None:
     """Values that no step has; an accepted length is looked at with the verify width."""
+    if asked.accepted is not None and not speculates(deployment):
+        raise _impossible(
+            f"{deployment.name} drafts nothing, so it accepts no {asked.accepted:g} tokens a step",
+            "leave out the accepted length, or give a profile that speculates",
+        )
     for name, value in (("batch", asked.batch), ("context", asked.context)):
         if value is not None and value < 1:
             raise _impossible(f"a {name} of {value} cannot be", "give 1 or more")
@@ -121,18 +127,18 @@ def _impossible(fact: str, remedy: str) -> ConfiguratorError:
     return ConfiguratorError.single("PLN001", fact, remedy)
 
 
-def load_of_profile(deployment: Deployment, asked: Asked) -> Load:
+def load_of_profile(deployment: Deployment, geometry: Geometry, asked: Asked) -> Load:
     """What a step works on."""
     workload = deployment.profile.workload
     context = asked.context
     if context is None and workload.input_tokens is not None:
         context = workload.input_tokens + (workload.output_tokens or 0) // 2
-    most = deployment.profile.workload.context or deployment.model.context
+    most = workload.context or geometry.context or deployment.model.context
     if context is None:
         context = min(CONTEXT, most) if most else CONTEXT
     return Load(
         asked.batch or workload.concurrency, context, ranks_of(deployment),
-        deployment.model.vocab_size, asked.experts,
+        geometry.vocabulary or deployment.model.vocab_size, asked.experts,
     )  # fmt: skip
 
 

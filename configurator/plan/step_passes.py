@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from configurator.deployment import Deployment, Mechanism
-from configurator.plan.model import Owner
+from configurator.plan.model import Geometry, Owner
+from configurator.plan.settings import algorithm_of
 from configurator.schema.drafting import OfOption
 
 
@@ -41,13 +42,18 @@ class Round:
         return self.verify.tokens if self.verify else 1
 
 
-def round_of(deployment: Deployment) -> Round:
-    """The passes of a step of `deployment`."""
-    layers = deployment.model.layers or 0
+def round_of(deployment: Deployment, geometry: Geometry) -> Round:
+    """The passes of a step of `deployment`, whose model is `geometry`."""
+    layers = geometry.layers or deployment.model.layers or 0
     plain = Forward("plain decode", "target", 1, 1, layers)
     mechanism = deployment.speculation
     if mechanism is None:
-        return Round(plain, (), None)
+        asked = algorithm_of(deployment)
+        unknown = (
+            f"the passes of --speculative-algorithm {asked} are not known: no mechanism under "
+            "optimizations brings it"
+        )
+        return Round(plain, (), None, unknown if asked else "")
     width = _width(mechanism)
     drafting = mechanism.kernel.drafting
     if drafting is None or width is None:
@@ -55,7 +61,7 @@ def round_of(deployment: Deployment) -> Round:
         return Round(plain, (), None, f"the passes of {mechanism.name} are not known: {what}")
     passes = _number(drafting.passes, mechanism) or 1
     tokens = _number(drafting.tokens, mechanism) or 1
-    deep = _draft_layers(deployment, mechanism)
+    deep = geometry.draft_layers or _draft_layers(deployment, mechanism)
     extends = 1 if drafting.extends else 0
     drafts = (
         Forward("draft", "draft", tokens, passes - extends, deep),

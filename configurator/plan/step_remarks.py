@@ -70,7 +70,7 @@ def remarks_of(
     return (
         *_speculation(deployment, machine.efficiency.round, timed),
         *_published(published, timed),
-        *_efficiency(deployment, machine),
+        *_efficiency(deployment, machine, timed),
         *_unchanged(deployment, changes),
         *_bytes(deployment, geometry, load, timed),
         *_operations(geometry, load, machine, timed),
@@ -78,12 +78,12 @@ def remarks_of(
 
 
 def _speculation(deployment: Deployment, beside: Figure, timed: Timed) -> Iterator[str]:
+    if timed.round.unknown:
+        yield timed.round.unknown
     mechanism = deployment.speculation
     if mechanism is None:
         return
-    if timed.round.unknown:
-        yield timed.round.unknown
-    elif timed.ratio is None and timed.verify_ratio is not None:
+    if not timed.round.unknown and timed.ratio is None and timed.verify_ratio is not None:
         yield (
             f"what the draft of {mechanism.name} reads is not known, so neither is its step; "
             f"verify over plain is {timed.verify_ratio.value:.2f}, and it pays only above that"
@@ -165,8 +165,15 @@ def _unchanged(deployment: Deployment, changes: Sequence[Change]) -> Iterator[st
         )
 
 
-def _efficiency(deployment: Deployment, machine: Machine) -> Iterator[str]:
+def _efficiency(deployment: Deployment, machine: Machine, timed: Timed) -> Iterator[str]:
     found = machine.efficiency
+    if found.layer.high > 0 and not timed.round.plain.layers:
+        yield (
+            f"how many layers {deployment.model.name} has is not known, so these times are of "
+            f"bytes alone, without up to {found.layer.high * 1e6:.0f} us a layer: give its entry "
+            "'layers'"
+        )
+        return
     ranks = deployment.profile.topology.tensor
     if found.rests_on and ranks > max(found.tensors, default=1):
         yield (
@@ -175,16 +182,17 @@ def _efficiency(deployment: Deployment, machine: Machine) -> Iterator[str]:
         )
     if not found.rests_on:
         yield (
-            f"no plain step is measured on {machine.hardware.name}: share of the bandwidth by "
-            f"habit, and up to {found.layer.high * 1e6:.0f} us a layer beside the bytes, the most "
-            "that was seen on other hardware"
+            f"no plain step that counts is measured on {machine.hardware.name}: share of the "
+            f"bandwidth by habit, and up to {found.layer.high * 1e6:.0f} us a layer beside the "
+            "bytes, the most that was seen on other hardware"
         )
 
 
 def _bytes(deployment: Deployment, geometry: Geometry, load: Load, timed: Timed) -> Iterator[str]:
     for text in geometry.unknown:
         yield f"not counted: {text}"
-    most = deployment.profile.workload.context or deployment.model.context
+    said = geometry.context or deployment.model.context
+    most = deployment.profile.workload.context or said
     plain = timed.round.plain
     if most and most > load.context:
         here = size_of(reads_of(geometry, plain, load)).value

@@ -9,6 +9,7 @@ from configurator.errors import ConfiguratorError
 from configurator.plan.efficiency import HABIT
 from configurator.plan.figures import Figure, between, exact
 from configurator.plan.model import Geometry, Pass
+from configurator.plan.settings import speculates
 from configurator.plan.step_passes import Round, round_of
 from configurator.plan.step_reads import Load
 from configurator.plan.step_time import Machine, added, pass_of
@@ -40,9 +41,9 @@ def timed_round(
     Raises:
         ConfiguratorError: PLN001, an accepted length that the profile's speculation cannot reach.
     """
-    found = round_of(deployment)
+    found = round_of(deployment, geometry)
     plain = pass_of(geometry, found.plain, load, machine)
-    if deployment.speculation is None:
+    if not speculates(deployment):
         one = exact(1.0, "tokens", "no speculation", "the profile")
         return Timed(found, plain, (plain,), plain.time, one, plain.time, None, None)
     if found.verify is None:

@@ -22,6 +22,12 @@ CONFIGURATOR = (
 )
 """For targets whose scripts run it on the host."""
 
+_OWN_CONTENT = (
+    "The content of your own that this was rendered with (`--content`): where `configurator` "
+    "checks, the same folders must be there and `CONFIGURATOR_CONTENT` must name them. Checks that "
+    "run in a container have them in the image of the checks, with the variable set."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -43,6 +49,7 @@ def before_start(deployment: Deployment, place: Place) -> list[str]:
         _engine(deployment, place.image),
         *_installed(deployment, place.image),
         *_weights(deployment, place),
+        *([_OWN_CONTENT] if deployment.own_content else []),
     ]
 
 

@@ -69,7 +69,7 @@ def print_matches(
             click.secho(title, fg=_COLOURS[each], bold=True)
         for _, group in groupby(those, key=_alike):
             _print_group(list(group), claims)
-    if checked or conflicts:
+    if checked or any(entry.conflicts for entry in conflicts):
         click.echo()
         click.secho("do they agree", bold=True)
         _print_checked(checked)

@@ -15,6 +15,8 @@ from configurator.kerneltests.model import Check, Measured, Result
 _COLOURS = {"ok": "green", "slow": "yellow", "wrong": "red", "not_run": "bright_black"}
 _ROWS = "times"
 """The fact that is a table: a list of objects."""
+_STATE = "state"
+"""The fact that says how a package is: ok, missing or mismatch."""
 
 
 def as_json(results: Sequence[Result], python: str, stored: Path | None) -> str:
@@ -69,8 +71,16 @@ def _machine(machine: dict[str, Any]) -> str:
 
 
 def _check_lines(check: Check) -> Iterator[str]:
-    yield f"  {_word(check.verdict)}  {check.name}{': ' if check.reason else ''}{check.reason}"
-    plain = {k: v for k, v in check.facts.items() if k != _ROWS and v not in (None, "", {}, [])}
+    state = check.facts.get(_STATE)
+    # A package that is missing and not needed fails nothing, and is not ok either.
+    word = _word(check.verdict)
+    if check.verdict == "ok" and isinstance(state, str) and state != "ok":
+        word = click.style(f"{state:<7}", fg="yellow")
+    yield f"  {word}  {check.name}{': ' if check.reason else ''}{check.reason}"
+    hidden = (_ROWS, _STATE)
+    plain = {
+        k: v for k, v in check.facts.items() if k not in hidden and v not in (None, "", {}, [])
+    }
     if plain:
         yield "           " + ", ".join(f"{name} {_value(value)}" for name, value in plain.items())
     rows = check.facts.get(_ROWS)

@@ -29,16 +29,20 @@ def claim_blocks(matches: tuple[Match, ...], argument: str, sources: Sources) ->
     told = [match for match in matches if match.published.claim.derived is None]
     apply = [match for match in told if match.status == "applies"]
     nearly = [match for match in told if match.status == "nearly"]
-    rest = len(told) - len(apply) - len(nearly)
+    own = [match for match in told if match.status == "does not" and not match.other_model]
+    others = sum(match.other_model for match in told)
+    left = f"; {others} are of other models" if others else ""
+    if not (apply or nearly or own):
+        yield Block(f"published figures: none is of this model{left}")
+        return
     yield Block(
-        f"published figures: {len(apply)} apply, {len(nearly)} nearly do, {rest} do not (all of "
-        f"them, and why: configurator claims {argument})"
+        f"published figures of its model: {len(apply)} apply, {len(nearly)} nearly do, {len(own)} "
+        f"do not (all of them, and why: configurator claims {argument}){left}"
     )
     yield from _some("applies", apply, sources, _if_also)
     yield from _some("nearly applies", nearly, sources, _differs)
     if all(match.published.claim.quantity not in _OF_A_STEP for match in apply):
         # Whoever knows the figures of a step of this model wants to know why they are not theirs.
-        own = [match for match in told if match.status == "does not" and not match.other_model]
         yield from _some("does not apply", own, sources, _differs)
 
 

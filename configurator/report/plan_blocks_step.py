@@ -114,7 +114,7 @@ def _answers(step: Step, sources: Sources) -> list[Row]:
 
 def _rests_on(found: Efficiency, sources: Sources) -> list[Row]:
     host = f"measured on {found.host}" if found.host else "of other hosts of this kind"
-    where = host if found.rests_on else "by habit: nothing is measured on this hardware"
+    where = host if found.rests_on else "by habit: no step that counts is measured on this hardware"
     rows = [
         Row("bandwidth reached", f"{span(found.share)}, {where}", stands_on(found.share, sources)),
         Row("beside bytes", f"{span(found.layer)} a layer", stands_on(found.layer, sources)),

@@ -62,7 +62,8 @@ def outcome(plan: Plan) -> Outcome:
     """The first line of a report."""
     memory = plan.memory
     if memory is None or memory.fits is None:
-        why = next(iter(memory.remarks if memory else ()), "") or next(iter(plan.unknown), "")
+        remarks = memory.remarks if memory is not None and memory.tokens is not None else ()
+        why = next(iter((*remarks, *plan.unknown)), "")
         return Outcome("cannot be told", why or "nothing is known of its memory")
     if memory.fits:
         return Outcome("fits", _room(memory))

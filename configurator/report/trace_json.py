@@ -45,7 +45,7 @@ def _step(step: TraceStep, families: Families) -> dict[str, Any]:
         "gpu_us": round(step.gpu_us, 3),
         "span_us": round(step.span_us, 3),
         "idle_us": round(step.idle_us, 3),
-        "every_us": round(step.every_us, 3),
+        "every_us": None if step.every_us is None else round(step.every_us, 3),
         "last_gemm": families.last_gemm(step) or None,
         "families": [
             dataclasses.asdict(share) for share in shares_of(step.by_name, families, step.steps)

@@ -66,7 +66,8 @@ def _trace(name: str, trace: Trace) -> Iterator[str]:
 def _cells(step: TraceStep) -> list[str]:
     counts = (step.launches, step.graph_launches, step.kernels)
     times = (step.gpu_us, step.span_us, step.idle_us, step.cpu_us, step.every_us)
-    return [str(step.steps), *map(counted, counts), *(f"{time:,.1f}" for time in times)]
+    shown = ("-" if time is None else f"{time:,.1f}" for time in times)
+    return [str(step.steps), *map(counted, counts), *shown]
 
 
 def counted(value: float) -> str:
@@ -160,7 +161,9 @@ def _whole(trace: Trace, role: str) -> TraceStep | None:
     return max(steps, key=lambda step: step.steps, default=None)
 
 
-def _ratio(before: float, after: float) -> str:
+def _ratio(before: float | None, after: float | None) -> str:
+    if before is None or after is None:
+        return "-"
     shown = f"{counted(round(before, 1))} -> {counted(round(after, 1))}"
     return f"{shown} ({after / before:.2f}x)" if before else shown
 

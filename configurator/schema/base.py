@@ -24,6 +24,8 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Known = Literal["yes", "no", "unknown"]
 Scalar = str | int | float | bool
 
+_MAPPINGS = ("model_type", "model_attributes_type", "dict_type")
+"""What pydantic calls a value that should be a mapping."""
 _SECRETS = ("api_key", "admin_api_key", "secrets")
 ModelT = TypeVar("ModelT", bound="StrictModel")
 
@@ -109,6 +111,8 @@ def _expected(detail: Any) -> str:
     context = detail.get("ctx", {})
     if "pattern" in context:
         return f"write it so that it matches {context['pattern']}"
+    if detail["type"] in _MAPPINGS:
+        return "write a mapping (KEY: VALUE)"
     if "expected" in context:
         return f"use {context['expected']}"
     message: str = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")

@@ -177,6 +177,8 @@ def test_a_users_claim_without_source_is_exit_2(tmp_path: Path, capsys: Capture)
         capsys,
     )
     assert "5 ms time a token" in told
+    # No relation and no conflict of its publication: no heading above nothing.
+    assert "do they agree" not in told
 
 
 def test_a_claim_is_explained(capsys: Capture) -> None:

@@ -105,6 +105,15 @@ def test_tables_and_facts_for_people(tmp_path: Path, capsys: Capture) -> None:
     assert lines[-1] == "1 wrong"
 
 
+def test_a_package_that_is_missing_is_not_called_ok(tmp_path: Path, capsys: Capture) -> None:
+    data = answer("ok", "not installed; pip install it", speedup=FIGURE)
+    data["checks"][0]["facts"] = {"state": "missing", "version": None}
+    assert run(["kernels", "test", *mine(tmp_path, printing(data))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  missing  numbers: not installed; pip install it" in lines
+    assert "           state missing" not in lines
+
+
 def test_a_machine_without_a_gpu_fails_nothing_and_proves_nothing(
     tmp_path: Path, state: Path, capsys: Capture
 ) -> None:

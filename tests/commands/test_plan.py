@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,53 @@ def test_what_validation_refuses_is_named_with_the_command(capsys: Capture) -> N
     )
     run(["plan", LING])
     assert "validation refuses" not in capsys.readouterr().out
+
+
+def test_figures_of_other_models_are_counted_apart(capsys: Capture, folder: Path) -> None:
+    run(["plan", LING])
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r"of its model: \d+ apply, \d+ nearly do, \d+ do not \(all .*\); \d+ are", said
+    )
+    profile = folder / "mine.yaml"
+    model = (
+        "engine: {version: 0.5.23}\nhardware: {name: h200, gpus: 1}\nmodel: {name: unspecified}\n"
+    )
+    profile.write_text(HEAD + model)
+    run(["plan", str(profile)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "published figures: none is of this model; " in said
+    assert "do not (all of them" not in said
+
+
+def test_two_plans_that_do_not_fit_say_so(capsys: Capture, folder: Path) -> None:
+    for name, batch in (("one", 1), ("two", 2)):
+        (folder / f"{name}.yaml").write_text(
+            HEAD.replace("mine", name)
+            + "engine: {version: 0.5.23}\nhardware: {name: h200, gpus: 1}\n"
+            + f"model: {{name: minimax-m2.7}}\nworkload: {{concurrency: {batch}}}\n"
+        )
+    assert run(["plan", "./one.yaml", "./two.yaml"]) == 1
+    err = capsys.readouterr().err
+    assert err.splitlines() == [
+        "one does not fit; its own plan says by how much",
+        "two does not fit; its own plan says by how much",
+    ]
+    assert run(["plan", LING, "ling-3.0-flash-spark-baseline"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_caches_that_are_not_known_are_the_reason_why_it_cannot_be_told(
+    capsys: Capture, folder: Path
+) -> None:
+    (folder / "mine.yaml").write_text(
+        HEAD + "engine: {version: 0.5.23}\nhardware: {name: h200, gpus: 1}\n"
+        "model: {name: unspecified, overrides: {weights_gb: 80}}\n"
+    )
+    assert run(["plan", "./mine.yaml"]) == 0
+    second = " ".join(capsys.readouterr().out.split()).split("cannot be told whether it fits: ")[1]
+    assert "not say" in second.partition("decode of")[0]
+    assert "the engine's own choice" not in second.partition("decode of")[0]
 
 
 def test_batch_context_acceptance_and_experts_are_taken(capsys: Capture) -> None:

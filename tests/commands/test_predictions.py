@@ -46,6 +46,23 @@ def test_the_page_says_what_was_missed_and_by_how_much(tmp_path: Path, capsys: C
     assert ones == pytest.approx([0.3] * 3, abs=0.03)
 
 
+def test_a_measurement_that_cannot_count_is_named(tmp_path: Path, capsys: Capture) -> None:
+    entry = "apiVersion: configurator/v1\nkind: {}\nname: {}\nsummary: mine\n"
+    for kind, name, more in (
+        ("Model", "bare", "repository: me/bare\narchitecture: LlamaForCausalLM\n"),
+        ("Measurement", "bare-c1", "hardware: h200\nmodel: bare\ntpot_ms: 1\nmeasured_by: me\n"
+         "conditions: {engine: mine}\nsources: [mine]\n"),
+    ):  # fmt: skip
+        path = tmp_path / f"profiles/{kind.lower()}s/{name}.yaml"
+        path.parent.mkdir(parents=True)
+        path.write_text(entry.format(kind, name) + more)
+    own = ["--content", str(tmp_path), "--store", str(tmp_path / "none")]
+    assert run(["predictions", *own]) == 0
+    out, err = capsys.readouterr()
+    assert "bare-c1" not in out
+    assert err == "measurement bare-c1 counts for nothing: give model entry bare its shape\n"
+
+
 def test_a_run_is_added_once_and_counts(tmp_path: Path, capsys: Capture) -> None:
     recorded(tmp_path / "evidence", [meta(step=0.028)] * 3, info={"max_total_num_tokens": 10**6})
     store = tmp_path / "store"

@@ -38,10 +38,18 @@ def test_one_trace_as_json(capsys: Capture) -> None:
         "gpu_us": 122.495, "span_us": 3434.105, "idle_us": 3316.25, "every_us": 5062.628,
         "last_gemm": "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT",
     }  # fmt: skip
+    prefill = next(step for step in trace["steps"] if step["role"] == "prefill")
+    assert (prefill["steps"], prefill["every_us"]) == (1, None)
     first = families[0]
     assert (first["family"], first["job"], first["kernels"]) == ("gemm-bf16", "gemm", 17.0)
     assert sum(family["share"] for family in families) == pytest.approx(1, abs=0.001)
     assert sum(family["kernels"] for family in families) >= 54
+
+
+def test_a_file_that_is_not_there_is_not_recorded_again(capsys: Capture) -> None:
+    assert run(["trace", "nothere"]) == 2
+    said = capsys.readouterr().err
+    assert "No such file or directory; give the path of a trace" in " ".join(said.split())
 
 
 def test_the_head_told_apart(capsys: Capture) -> None:
@@ -64,6 +72,7 @@ def test_files_side_by_side(capsys: Capture) -> None:
     assert "DECODE bs 1 15 54 0 54 122.5 3,434.1 3,316.2 3,607.3 5,062.6" in shown
     assert "DECODE bs 1 15 7 1 54 120.1 512.7 393.2 582.3 1,912.4" in shown
     assert "family kernels (1) us (1) share (1) kernels (2) us (2) share (2)" in shown
+    assert "EXTEND bs 1 1 58 0 58 153.2 3,932.0 3,779.3 4,184.1 -" in shown
     assert "beside (1):" in shown
     assert "decode (2) 54 -> 7 (0.13x) 54 -> 54 (1.00x)" in shown
     assert all(line == line.rstrip() for line in lines)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plan.deployments import LIBRARY, deployment, shipped
+from plan import tiny
+from plan.deployments import LIBRARY, checkpoint, deployment, served, shipped
 
 from configurator.plan.geometry import geometry_of
 from configurator.plan.model import Geometry
@@ -116,6 +117,25 @@ def test_a_model_of_which_nothing_is_said(tmp_path: Path) -> None:
         "weights: model entry unspecified does not say its hidden size",
         "KV cache: model entry unspecified does not say layers, heads and widths",
     )
+
+
+def test_towers_of_a_config_without_weights_are_named_and_not_left_out(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["Qwen2_5_VLForConditionalGeneration"], "num_hidden_layers": 2,
+        "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 256,
+        "vision_config": {"depth": 2, "hidden_size": 32},
+    }  # fmt: skip
+    bare = geometry_of(served(tmp_path, checkpoint(tmp_path / "bare", config, {})), LIBRARY)
+    assert bare.unknown == (
+        "towers: config.json of bare has a vision_config, and only headers of the weights say its "
+        "size",
+    )
+    assert bare.weights is not None
+    tensors = {**tiny.llama(config), "visual.blocks.0.attn.qkv.weight": ("BF16", (96, 32))}
+    whole = geometry_of(served(tmp_path, checkpoint(tmp_path / "whole", config, tensors)), LIBRARY)
+    assert whole.unknown == ()
+    assert "towers" in sizes(whole)
 
 
 def test_a_model_with_a_total_alone(tmp_path: Path) -> None:

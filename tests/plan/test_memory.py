@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from plan.deployments import LIBRARY, deployment, shipped
+from plan import tiny
+from plan.deployments import LIBRARY, checkpoint, deployment, served, shipped
 
 from configurator.deployment import Deployment
 from configurator.plan.geometry import geometry_of
@@ -136,6 +137,36 @@ def test_a_context_that_fits_has_no_remark(tmp_path: Path) -> None:
     memory = planned(deployment(tmp_path, "workload: {context: 32768}\n"))
     assert number(memory, "context") == 32_768
     assert not any("usable are" in remark for remark in memory.remarks)
+
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64,
+    "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+    "vocab_size": 256, "torch_dtype": "bfloat16", "max_position_embeddings": 2048,
+}  # fmt: skip
+
+
+def test_the_context_of_a_checkpoint_is_what_its_config_says(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path / "model", LLAMA, tiny.llama(LLAMA))
+    memory = planned(served(tmp_path, path))
+    assert memory.context is not None
+    assert (memory.context.low, memory.context.high) == (2048, 2048)
+    asked = planned(served(tmp_path, path, "extra: {args: {context-length: 1024}}\n"))
+    assert asked.context is not None
+    assert asked.context.value == 1024
+
+
+def test_the_engine_runs_no_more_at_once_than_it_sets_by_itself(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path / "model", LLAMA, tiny.llama(LLAMA))
+    memory = planned(served(tmp_path, path))
+    assert memory.tokens is not None
+    assert memory.tokens.value / 2048 > 4096
+    assert memory.requests is not None
+    assert (memory.requests.value, memory.requests.high) == (4096, 4096)
+    said = (
+        "request 4097 of 2,048 tokens waits: without --max-running-requests the engine takes 4096"
+    )
+    assert said in memory.breaks_first
 
 
 def test_weights_that_do_not_fit(tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from configurator.resolve import resolve
 HEAD = "apiVersion: configurator/v1\nkind: Deployment\nname: mine\n"
 
 
+_OR = "give it there, or set hardware.name to the machine that it is (configurator list hardware)"
+
+
 def deployment(library: Library, name: str) -> Deployment:
     return resolve(*library.profile(name), library)
 
@@ -50,8 +53,8 @@ def test_what_is_missing_is_named_with_where_to_say_it(tmp_path: Path, library: 
     assert plan.memory is None
     assert plan.step is None
     assert plan.unknown[:2] == (
-        "memory: hardware entry unspecified has no memory_gb",
-        "decode step: hardware entry unspecified has no bandwidth_gb_s",
+        "memory: hardware entry unspecified has no memory_gb: " + _OR,
+        "decode step: hardware entry unspecified has no bandwidth_gb_s: " + _OR,
     )
     unread = own(
         tmp_path, library,

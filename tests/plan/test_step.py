@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from plan import geometries
-from plan.deployments import LIBRARY, deployment, shipped
+from plan import geometries, tiny
+from plan.deployments import LIBRARY, checkpoint, deployment, served, shipped
 
 from configurator.content import ROOT
 from configurator.deployment import Deployment
@@ -17,7 +17,7 @@ from configurator.plan.geometry import geometry_of
 from configurator.plan.measured import Geometer, deployment_of
 from configurator.plan.model import Step
 from configurator.plan.step import Asked, curve_of, step_of
-from configurator.plan.step_passes import round_of
+from configurator.plan.step_passes import Round, round_of
 from configurator.plan.step_time import size_of
 
 COUNTED = [geometry_of, geometries.by_model]
@@ -229,7 +229,9 @@ def test_a_draft_that_is_not_known_leaves_the_verify_pass_and_no_step() -> None:
 def test_hardware_that_nobody_measured_is_said_to_be_so(tmp_path: Path) -> None:
     found = planned(deployment(tmp_path, hardware="{name: rtx-pro-6000, gpus: 1}"))
     assert found.efficiency.rests_on == ()
-    assert any("no plain step is measured on rtx-pro-6000" in text for text in found.remarks)
+    assert any(
+        "no plain step that counts is measured on rtx-pro-6000" in text for text in found.remarks
+    )
     assert found.plain.high / found.plain.low > 2
 
 
@@ -311,16 +313,81 @@ def test_without_bandwidth_or_bytes_there_is_no_step(tmp_path: Path) -> None:
     assert step_of(nothing, geometry_of(nothing, LIBRARY), LIBRARY, geometry_of) is None
 
 
+def test_layers_are_those_of_the_checkpoint_where_no_entry_says_them(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64,
+        "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 16, "vocab_size": 256, "torch_dtype": "bfloat16",
+        "max_position_embeddings": 512,
+    }  # fmt: skip
+    path = checkpoint(tmp_path / "model", config, tiny.llama(config))
+    wanted = served(tmp_path, path, hardware="{name: rtx-pro-6000, gpus: 1}")
+    found = planned(wanted)
+    assert found.efficiency.layer.high > 0
+    # Bytes alone would be a microsecond.
+    assert found.plain.high == pytest.approx(2 * found.efficiency.layer.high, rel=0.01)
+    assert "2 layers x" in found.plain.formula
+    assert found.context == 512
+
+
+def test_layers_that_nothing_says_are_no_zero_layers(tmp_path: Path) -> None:
+    wanted = deployment(tmp_path, hardware="{name: rtx-pro-6000, gpus: 1}")
+    less = replace(wanted, model=wanted.model.model_copy(update={"layers": None}))
+    counted = replace(geometry_of(wanted, LIBRARY), layers=None)
+    found = step_of(less, counted, LIBRARY, geometry_of)
+    assert found is not None
+    said = [text for text in found.remarks if "how many layers qwen3-8b has is not known" in text]
+    assert len(said) == 1
+    assert "give its entry 'layers'" in said[0]
+
+
+def test_drafts_that_an_argument_alone_asks_for_are_no_plain_decode(tmp_path: Path) -> None:
+    wanted = deployment(tmp_path, "extra: {args: {speculative-algorithm: EAGLE3}}\n")
+    found = planned(wanted, Asked(accepted=2.5))
+    assert (found.step, found.accepted, found.per_token) == (None, None, None)
+    assert found.plain.value > 0
+    assert found.remarks[0] == (
+        "the passes of --speculative-algorithm EAGLE3 are not known: no mechanism under "
+        "optimizations brings it"
+    )
+
+
+def test_an_acceptance_of_what_drafts_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfiguratorError, match=r"PLN001 mine drafts nothing, so it accepts no 2\.5 "
+    ):
+        planned(deployment(tmp_path), Asked(accepted=2.5))
+
+
+def test_a_step_of_part_of_the_weights_is_no_step(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256,
+    }  # fmt: skip
+    wanted = served(tmp_path, checkpoint(tmp_path / "model", config, {}))
+    geometry = geometry_of(wanted, LIBRARY)
+    assert "attention" in [part.name for part in geometry.parts]
+    assert geometry.unknown == (
+        "dense MLP of 2 layers: config.json of model does not say its width",
+    )
+    assert geometry.weights is None
+    assert step_of(wanted, geometry, LIBRARY, geometry_of) is None
+
+
 def test_passes_come_from_the_kernel_entry() -> None:
-    nextn = round_of(shipped("ling-3.0-flash-spark"))
+    def passes(name: str) -> Round:
+        wanted = shipped(name)
+        return round_of(wanted, geometry_of(wanted, LIBRARY))
+
+    nextn = passes("ling-3.0-flash-spark")
     assert [(d.tokens, d.times) for d in nextn.drafts] == [(1, 2), (4, 1)]
     assert nextn.width == 4
-    block = round_of(shipped("ling-3.0-flash-spark-dspark"))
+    block = passes("ling-3.0-flash-spark-dspark")
     assert [(d.tokens, d.times) for d in block.drafts] == [(8, 1)]
     assert block.width == 9
-    wide = round_of(shipped("muse-spark-open-gb300x8"))
+    wide = passes("muse-spark-open-gb300x8")
     assert [(d.tokens, d.times) for d in wide.drafts] == [(8, 1)]
-    assert round_of(shipped("ling-3.0-flash-spark-baseline")).drafts == ()
+    assert passes("ling-3.0-flash-spark-baseline").drafts == ()
 
 
 def test_passes_that_no_entry_describes_are_not_guessed() -> None:

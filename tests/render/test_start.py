@@ -12,7 +12,7 @@ from render.deployments import CLEAN
 from stand_in import LIBRARY
 from test_packaging import build
 
-from configurator.content import ROOT
+from configurator.content import ROOT, Library
 from configurator.render import TARGETS, RenderedFile
 from configurator.resolve import resolve
 
@@ -52,6 +52,17 @@ def test_engine_plugins_and_weights_are_said_the_same_everywhere(target: str, na
     if not deployment.engine.released:
         assert "It is not released, so build it" in text
         assert str(deployment.engine.base.commit) in text
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_content_of_ones_own_is_named_where_there_is_any(tmp_path: Path, target: str) -> None:
+    name = "ling-3.0-flash-spark"
+    own = Library((tmp_path,))
+    files = {f.path: f.text for f in TARGETS[target](resolve(*own.profile(name), own))}
+    said = "- The content of your own that this was rendered with (`--content`)"
+    assert said in files["START.md"]
+    assert "CONFIGURATOR_CONTENT" in files["START.md"]
+    assert said not in start(target, name)
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)

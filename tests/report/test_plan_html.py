@@ -62,4 +62,4 @@ def test_a_deployment_that_ran_is_planned_for_its_page(library: Library) -> None
     assert view.place == PLACE
     titles = [block.title for block in view.blocks]
     assert any(title.startswith("decode step of 1 request") for title in titles)
-    assert any(title.startswith("published figures: ") for title in titles)
+    assert any(title.startswith("published figures of its model: ") for title in titles)

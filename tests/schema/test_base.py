@@ -58,6 +58,12 @@ def test_every_problem_is_reported_at_once() -> None:
     assert found[2] == "p.yaml:6:1: SCH005 unknown key 'nmae'; did you mean 'name'?"
 
 
+def test_what_should_be_a_mapping_is_said_in_words_of_yaml() -> None:
+    for line in ("topology: [1]", "topology: 2", "optimizations: all"):
+        (found,) = problems(f"{GOOD}{line}\n")
+        assert found.endswith("; write a mapping (KEY: VALUE)"), found
+
+
 @pytest.mark.parametrize(
     ("line", "path"),
     [
