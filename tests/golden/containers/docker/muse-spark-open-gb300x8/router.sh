@@ -10,12 +10,14 @@ say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 die() { say "FAILED: $*" >&2; exit 1; }
 
 # --- addresses ---------------------------------------------------------------------------------
+# A port follows them, so an IPv6 address stands in brackets.
+in_brackets() {
+  if [[ $1 == *:* && $1 != \[* ]]; then printf '[%s]' "$1"; else printf '%s' "$1"; fi
+}
 : "${REPLICA0_HOST0_ADDR:?set it to the address of host 0 of replica 0}"
-# A port follows it, so an IPv6 address stands in brackets.
-[[ $REPLICA0_HOST0_ADDR != *:* || $REPLICA0_HOST0_ADDR == \[* ]] || REPLICA0_HOST0_ADDR="[$REPLICA0_HOST0_ADDR]"
+REPLICA0_HOST0_ADDR=$(in_brackets "$REPLICA0_HOST0_ADDR")
 : "${REPLICA1_HOST0_ADDR:?set it to the address of host 0 of replica 1}"
-# A port follows it, so an IPv6 address stands in brackets.
-[[ $REPLICA1_HOST0_ADDR != *:* || $REPLICA1_HOST0_ADDR == \[* ]] || REPLICA1_HOST0_ADDR="[$REPLICA1_HOST0_ADDR]"
+REPLICA1_HOST0_ADDR=$(in_brackets "$REPLICA1_HOST0_ADDR")
 
 # --- keys: read here, passed on, never written or shown ------------------------------------------
 # They stand on the command line of the process, where other users of this host can see them.

@@ -30,9 +30,12 @@ say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 die() { say "FAILED: $*" >&2; exit 1; }
 
 # --- addresses ---------------------------------------------------------------------------------
+# A port follows them, so an IPv6 address stands in brackets.
+in_brackets() {
+  if [[ $1 == *:* && $1 != \[* ]]; then printf '[%s]' "$1"; else printf '%s' "$1"; fi
+}
 : "${REPLICA0_HOST0_ADDR:?set it to the address of host 0 of replica 0}"
-# A port follows it, so an IPv6 address stands in brackets.
-[[ $REPLICA0_HOST0_ADDR != *:* || $REPLICA0_HOST0_ADDR == \[* ]] || REPLICA0_HOST0_ADDR="[$REPLICA0_HOST0_ADDR]"
+REPLICA0_HOST0_ADDR=$(in_brackets "$REPLICA0_HOST0_ADDR")
 
 # --- environment of the engine: kept from this script's own commands ------------------------------
 ENGINE_ENV=(
