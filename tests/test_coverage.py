@@ -127,7 +127,9 @@ def test_sizes_are_those_that_every_rank_captured(validators: Validators) -> Non
 
 
 def trace(name: str, *kernels: str, last: str = "") -> Trace:
-    steps = (TraceStep("DECODE", 3, 1, 1, 1, (Ran(last, 0.0, 1.0, 7, by_graph=True),)),) if last else ()
+    steps = (
+        (TraceStep("DECODE", 3, 1, 1, 1, (Ran(last, 0.0, 1.0, 7, by_graph=True),)),) if last else ()
+    )
     return Trace(name, tuple(Kernel(kernel, 3, 1.0) for kernel in kernels), steps)
 
 

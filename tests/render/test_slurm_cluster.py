@@ -15,9 +15,6 @@ from tools import need, need_root
 
 from configurator.render import TARGETS, write
 
-# One cluster, and one port where its ranks meet.
-pytestmark = pytest.mark.xdist_group("slurm")
-
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

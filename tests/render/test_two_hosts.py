@@ -17,8 +17,6 @@ from tools import need, need_root
 
 from configurator.render import TARGETS, write
 
-# The hosts are made once.
-pytestmark = pytest.mark.xdist_group("two hosts")
 ADDRESSES = ("10.203.7.1", "10.203.7.2")
 
 
