@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from configurator.evidence.model import Evidence
     from configurator.plan.diff import Diff
     from configurator.plan.efficiency import Plain
+    from configurator.plan.figures import Figure
     from configurator.plan.model import Plan
     from configurator.plan.step import Asked
     from configurator.report.plan_sheet import Sheet
@@ -126,9 +127,10 @@ def command(
     asked = Asked(batch, context, experts, accepted)
     deployment, refused = _judged(profile, library)
     own = _own_steps(host) if host is not None else _steps_of_this_host(deployment)
+    reads = _reads_of_this_host(deployment) if host is None else None
     if running is not None:
         return _held(deployment, library, asked, own, running, api_key_env, output)
-    plan = _planned(deployment, library, asked, own)
+    plan = _planned(deployment, library, asked, own, reads)
     if other is not None:
         second = _deployment(other, library)
         return _differences(deployment, plan, second, _planned(second, library, asked, own), output)
@@ -207,12 +209,32 @@ def _steps_of_this_host(deployment: Deployment) -> tuple[Plain, ...]:
     return calibrating(store, deployment.hardware.name)
 
 
+def _reads_of_this_host(deployment: Deployment) -> Figure | None:
+    """GB/s that a self-test reads here, on the GPU that the profile is for; None: not measured.
+
+    Raises:
+        ConfiguratorError: KRN002, what self-tests kept cannot be read.
+    """
+    from configurator.kerneltests.store import default_path, read_figures
+    from configurator.plan.figures import between
+
+    kept, product = read_figures(default_path()), deployment.hardware.product
+    found = kept.reads(product) if kept is not None and product is not None else None
+    if found is None:
+        return None
+    name, rate = found
+    return between(
+        rate.low, rate.value, rate.high, "GB/s", "read", f"self-test {name} of this host"
+    )
+
+
 def _planned(
-    deployment: Deployment, library: Library, asked: Asked, own: tuple[Plain, ...]
+    deployment: Deployment, library: Library, asked: Asked, own: tuple[Plain, ...],
+    reads: Figure | None = None,
 ) -> Plan:  # fmt: skip
     from configurator.plan.planning import plan_of
 
-    return plan_of(deployment, library, asked, own)
+    return plan_of(deployment, library, asked, own, reads)
 
 
 def _sheet(

@@ -26,6 +26,8 @@ from configurator.regular import NotRegularError, TooLargeError, read_regular
 
 FORMAT: Literal[1] = 1
 _MOST_BYTES = 1 << 20
+_READS = "read_gb_s"
+"""The figure of a self-test that reads more than the caches hold, in GB/s."""
 
 
 class Kept(BaseModel):
@@ -54,6 +56,18 @@ class HostFigures(BaseModel):
         """A figure of a self-test; None: it was not measured here."""
         kept = self.selftests.get(selftest)
         return kept.figures.get(name) if kept else None
+
+    def reads(self, product: str) -> tuple[str, Measured] | None:
+        """The fastest read of memory that a self-test saw on GPUs of a product, with its name.
+
+        None: none was measured on them.
+        """
+        found = [
+            (kept.figures[_READS].value, name, kept.figures[_READS])
+            for name, kept in self.selftests.items()
+            if _READS in kept.figures and kept.machine.get("gpu") == product
+        ]
+        return max(found, key=lambda each: each[:2])[1:] if found else None
 
 
 def default_path() -> Path:

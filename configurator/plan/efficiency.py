@@ -130,6 +130,27 @@ def with_rounds(found: Efficiency, hardware: str, rounds: Sequence[RoundRest]) -
     return replace(found, round=between(least, median(every), high, "s", formula, source))
 
 
+def at_most(found: Efficiency, reads: Figure | None, bandwidth: float) -> Efficiency:
+    """`found` on a host that was measured to read no faster than that.
+
+    Args:
+        found: what steps of this kind reach.
+        reads: GB/s that a self-test reads on the host that is planned for; None: not measured.
+        bandwidth: GB/s of the hardware entry, which shares are of.
+    """
+    share = found.share
+    most = reads.value / bandwidth if reads is not None else share.high
+    if reads is None or most >= share.high:
+        return found
+    formula = (
+        f"{share.formula}; at most {most:.2f}, for this host reads {reads.value:,.0f} of "
+        f"{bandwidth:,.0f} GB/s"
+    )
+    source = "; ".join(filter(None, (share.source, reads.source)))
+    low, value = min(share.low, most), min(share.value, most)
+    return replace(found, share=between(low, value, most, "", formula, source))
+
+
 def _habit() -> Figure:
     low, value, high = HABIT
     formula = f"{value:.2f}, {low:.2f} to {high:.2f}: a habit, not measured on this hardware"

@@ -9,6 +9,7 @@ from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.plan.efficiency import Plain
 from configurator.plan.engine_memory import running
+from configurator.plan.figures import Figure
 from configurator.plan.geometry import geometry_of
 from configurator.plan.memory import memory_of
 from configurator.plan.model import Geometry, Memory, Plan, Step
@@ -20,6 +21,7 @@ def plan_of(
     library: Library,
     asked: Asked | None = None,
     own: Sequence[Plain] = (),
+    reads: Figure | None = None,
 ) -> Plan:
     """Memory and decode step of a deployment, from content and files of this machine alone.
 
@@ -28,13 +30,14 @@ def plan_of(
         library: content: entries of drafts, measured steps.
         asked: batch, context, experts and acceptance instead of the profile's.
         own: plain steps that were measured on this host, which count before all others.
+        reads: GB/s that a self-test reads on this host, which no step exceeds; None: not measured.
 
     Raises:
         ConfiguratorError: PLN001, an acceptance length that the profile's speculation cannot reach.
     """
     geometry = geometry_of(deployment, library)
     memory = memory_of(deployment, geometry)
-    step = step_of(deployment, geometry, library, geometry_of, asked, own)
+    step = step_of(deployment, geometry, library, geometry_of, asked, own, reads=reads)
     if step is not None:
         step = replace(step, remarks=(*_beyond(deployment, memory, step), *step.remarks))
     unknown = tuple(dict.fromkeys(_unknown(deployment, geometry, memory, step)))

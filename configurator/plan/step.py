@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
-from configurator.plan.efficiency import Plain, efficiency_of, with_rounds
+from configurator.plan.efficiency import Plain, at_most, efficiency_of, with_rounds
 from configurator.plan.figures import Figure, between
 from configurator.plan.measured import CONTEXT, Geometer, measured_of, plain_steps
 from configurator.plan.model import Geometry, SpeedUp, Step
@@ -44,6 +44,7 @@ def step_of(
     asked: Asked | None = None,
     own: Sequence[Plain] = (),
     left_out: Collection[str] = (),
+    reads: Figure | None = None,
 ) -> Step | None:
     """The decode step of one replica; None where its bytes or the bandwidth are not known.
 
@@ -55,6 +56,7 @@ def step_of(
             one of its mechanisms.
         asked: batch, context, measured experts and measured acceptance.
         own: plain steps measured on this host, which count before all others.
+        reads: GB/s that a self-test reads on this host, which no step exceeds.
         left_out: measurements that must not count, beside those of this very configuration.
 
     Raises:
@@ -73,6 +75,7 @@ def step_of(
     if deployment.speculation is not None:
         rounds = round_rests(library, geometry_of, out)
         efficiency = with_rounds(efficiency, deployment.hardware.name, rounds)
+    efficiency = at_most(efficiency, reads, float(bandwidth))
     machine = Machine(deployment.hardware, float(bandwidth), efficiency)
     timed = timed_round(deployment, geometry, load, machine, asked.accepted)
     changes = changes_of(

@@ -13,6 +13,8 @@ import pytest
 from configurator.cli import run
 from configurator.content import ROOT
 from configurator.demo.server import RecordedServer, recording
+from configurator.kerneltests.model import Measured, Result
+from configurator.kerneltests.store import default_path, keep
 
 Capture = pytest.CaptureFixture[str]
 LING = "ling-3.0-flash-spark"
@@ -223,6 +225,31 @@ def test_a_host_that_nothing_is_kept_of_is_unusable(
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     assert run(["plan", LING, "--host", "mine"]) == 2
     assert "PLN007 no plain step of host 'mine' is kept" in capsys.readouterr().err
+
+
+def test_a_host_that_reads_slower_than_its_entry_says_is_planned_as_it_is(
+    folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    rate = Measured(value=136.5, unit="GB/s", low=130, high=140, runs=9)
+    gpu = (("gpu", "NVIDIA GB10"),)
+    seen = Result("host-ceilings", "ok", "", 1.0, (), (("read_gb_s", rate),), gpu)
+    usual = document(capsys, LING)["step"]
+    assert keep(default_path(), [seen])
+    slow = document(capsys, LING)["step"]
+    assert isinstance(usual, dict)
+    assert isinstance(slow, dict)
+    share = slow["efficiency"]["share"]
+    assert (share["low"], share["value"], share["high"]) == (0.5, 0.5, 0.5)
+    assert share["source"].endswith("self-test host-ceilings of this host")
+    assert slow["plain"]["value"] > 1.3 * usual["plain"]["value"]
+    # Another machine is not what was measured.
+    other = document(capsys, "muse-spark-open-gb300x8")["step"]
+    assert isinstance(other, dict)
+    assert "self-test" not in other["efficiency"]["share"]["source"]
+    default_path().write_text("{}")
+    assert run(["plan", LING]) == 2
+    assert "KRN002" in capsys.readouterr().err
 
 
 def test_what_a_run_showed_is_what_it_is_compared_at(capsys: Capture) -> None:

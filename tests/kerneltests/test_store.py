@@ -40,6 +40,22 @@ def test_figures_are_kept_and_replaced_by_name(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["format"] == 1
 
 
+def test_the_fastest_read_on_a_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "host.json"
+    assert keep(path, [reading("a", 4600), reading("b", 4650), reading("c", 9000, "NVIDIA B200")])
+    kept = read_figures(path)
+    assert kept is not None
+    found = kept.reads("NVIDIA H200")
+    assert found is not None
+    assert (found[0], found[1].value) == ("b", 4650)
+    assert kept.reads("NVIDIA GB10") is None
+
+
+def reading(name: str, value: float, gpu: str = "NVIDIA H200") -> Result:
+    rate = dict(result(name, value).figures)["copy_gb_s"]
+    return Result(name, "ok", "", 1.0, (), (("read_gb_s", rate),), (("gpu", gpu),))
+
+
 def test_wrong_numbers_and_no_numbers_are_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "host.json"
     assert not keep(path, [result("a", 1, "wrong"), Result("b", "not_run", "no GPU", 1.0)])

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from configurator.content import Library
-from configurator.plan.efficiency import HABIT, REST_SPREAD, Plain, efficiency_of
+from configurator.plan.efficiency import HABIT, REST_SPREAD, Plain, at_most, efficiency_of
+from configurator.plan.figures import exact
 
 H200 = Library().hardware("h200")
 SPARK = Library().hardware("dgx-spark")
@@ -82,3 +83,15 @@ def test_the_nearest_measurements_count_alone() -> None:
     assert efficiency_of(SPARK, "m", every[:2]).rests_on == ("other model",)
     assert efficiency_of(SPARK, "m", every[:1]).rests_on == ()
     assert efficiency_of(H200, "m", every).rests_on == ("elsewhere",)
+
+
+def test_no_step_reads_faster_than_the_host_does() -> None:
+    found = efficiency_of(SPARK, "m", [])
+    assert at_most(found, None, 273) == found
+    assert at_most(found, exact(250, "GB/s", "read", "here"), 273) == found
+    slow = at_most(found, exact(0.65 * 273, "GB/s", "read", "here"), 273)
+    assert (slow.share.low, slow.share.value, slow.share.high) == pytest.approx((0.60, 0.65, 0.65))
+    assert "at most 0.65, for this host reads 177 of 273 GB/s" in slow.share.formula
+    assert slow.share.source.endswith("here")
+    lame = at_most(found, exact(27.3, "GB/s", "read", "here"), 273)
+    assert (lame.share.low, lame.share.high) == pytest.approx((0.1, 0.1))
