@@ -154,8 +154,10 @@ def _foreign(wanted: Iterable[tuple[Path, RenderedFile]]) -> Iterator[Path]:
 
 def _probes(paths: Iterable[Path], folder: Path) -> list[Path]:
     """The folders of the probe that hold any of these files."""
-    within = (parent for path in paths for parent in path.parents if folder in parent.parents)
-    return sorted({parent for parent in within if parent.name == PROBE})
+    # Hundreds of files lie in a few folders.
+    holding = {path.parent for path in paths}
+    above = {each for parent in holding for each in (parent, *parent.parents)}
+    return sorted(each for each in above if each.name == PROBE and folder in each.parents)
 
 
 def beside_the_probe(wanted: Iterable[tuple[Path, RenderedFile]], folder: Path) -> Iterator[Path]:
