@@ -141,9 +141,10 @@ def _run(chosen: list[Chosen], python: str, timeout_s: float, stop: Stop) -> lis
 def _keep(store: Path | None, results: list[Result]) -> Path | None:
     """Keep what was measured; a place that nobody asked for and that cannot be had is only said."""
     from configurator.errors import ConfiguratorError
-    from configurator.kerneltests.store import default_path, keep
+    from configurator.kerneltests.store import keep
+    from configurator.plan.store_path import default_figures
 
-    path = store or default_path()
+    path = store or default_figures()
     try:
         return path if keep(path, results) else None
     except ConfiguratorError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -202,7 +203,7 @@ def _steps_of_this_host(deployment: Deployment) -> tuple[Plain, ...]:
     from configurator.plan.store_path import default_store
 
     store = default_store()
-    if not store.exists():
+    if not os.path.exists(store):
         return ()
     from configurator.plan.prediction_store import calibrating
 
@@ -215,10 +216,15 @@ def _reads_of_this_host(deployment: Deployment) -> Figure | None:
     Raises:
         ConfiguratorError: KRN002, what self-tests kept cannot be read.
     """
-    from configurator.kerneltests.store import default_path, read_figures
+    from configurator.plan.store_path import default_figures
+
+    path, product = default_figures(), deployment.hardware.product
+    if not os.path.exists(path):
+        return None
+    from configurator.kerneltests.store import read_figures
     from configurator.plan.figures import between
 
-    kept, product = read_figures(default_path()), deployment.hardware.product
+    kept = read_figures(path)
     found = kept.reads(product) if kept is not None and product is not None else None
     if found is None:
         return None

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import platform
-import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,13 +67,6 @@ class HostFigures(BaseModel):
             if _READS in kept.figures and kept.machine.get("gpu") == product
         ]
         return max(found, key=lambda each: each[:2])[1:] if found else None
-
-
-def default_path() -> Path:
-    """Where this host's figures are kept: below XDG_STATE_HOME, or ~/.local/state."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", platform.node()).lstrip(".") or "host"
-    return Path(base) / "configurator" / "hosts" / f"{name}.json"
 
 
 def read_figures(path: Path) -> HostFigures | None:

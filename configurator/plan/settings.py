@@ -12,7 +12,6 @@ from configurator.plan.caches import Kept, element
 from configurator.plan.sharing import size_of
 
 _EAGLE = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
-_DFLASH = ("DFLASH", "DSPARK")
 _ONLINE = {"fp8": "fp8", "w8a8_fp8": "fp8"}
 """Values of --quantization that quantize unquantized weights while they load."""
 _RING = 16
@@ -67,11 +66,6 @@ def speculates(deployment: Deployment) -> bool:
 def is_eagle(algorithm: str | None) -> bool:
     """The engine sizes the draft's cache by the target's layers."""
     return algorithm in _EAGLE
-
-
-def is_dflash(algorithm: str | None) -> bool:
-    """The engine sizes the draft's cache by the draft's own heads."""
-    return algorithm in _DFLASH
 
 
 def drafting(deployment: Deployment) -> Mechanism | None:

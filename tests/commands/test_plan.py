@@ -14,7 +14,8 @@ from configurator.cli import run
 from configurator.content import ROOT
 from configurator.demo.server import RecordedServer, recording
 from configurator.kerneltests.model import Measured, Result
-from configurator.kerneltests.store import default_path, keep
+from configurator.kerneltests.store import keep
+from configurator.plan.store_path import default_figures
 
 Capture = pytest.CaptureFixture[str]
 LING = "ling-3.0-flash-spark"
@@ -235,7 +236,7 @@ def test_a_host_that_reads_slower_than_its_entry_says_is_planned_as_it_is(
     gpu = (("gpu", "NVIDIA GB10"),)
     seen = Result("host-ceilings", "ok", "", 1.0, (), (("read_gb_s", rate),), gpu)
     usual = document(capsys, LING)["step"]
-    assert keep(default_path(), [seen])
+    assert keep(default_figures(), [seen])
     slow = document(capsys, LING)["step"]
     assert isinstance(usual, dict)
     assert isinstance(slow, dict)
@@ -247,7 +248,7 @@ def test_a_host_that_reads_slower_than_its_entry_says_is_planned_as_it_is(
     other = document(capsys, "muse-spark-open-gb300x8")["step"]
     assert isinstance(other, dict)
     assert "self-test" not in other["efficiency"]["share"]["source"]
-    default_path().write_text("{}")
+    default_figures().write_text("{}")
     assert run(["plan", LING]) == 2
     assert "KRN002" in capsys.readouterr().err
 

@@ -13,7 +13,8 @@ from kerneltests.programs import FIGURE
 
 from configurator.errors import ConfiguratorError
 from configurator.kerneltests.model import Measured, Result, Verdict
-from configurator.kerneltests.store import default_path, keep, read_figures
+from configurator.kerneltests.store import keep, read_figures
+from configurator.plan.store_path import default_figures
 
 
 def result(name: str, value: float, verdict: Verdict = "ok") -> Result:
@@ -66,10 +67,10 @@ def test_wrong_numbers_and_no_numbers_are_not_kept(tmp_path: Path) -> None:
 def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("platform.node", lambda: "../gpu 7")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert default_path() == tmp_path / "configurator" / "hosts" / "_gpu_7.json"
+    assert default_figures() == tmp_path / "configurator" / "hosts" / "_gpu_7.json"
     monkeypatch.setenv("XDG_STATE_HOME", "")
     monkeypatch.setenv("HOME", "/home/me")
-    assert default_path() == Path("/home/me/.local/state/configurator/hosts/_gpu_7.json")
+    assert default_figures() == Path("/home/me/.local/state/configurator/hosts/_gpu_7.json")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2, "host": "a"}', '{"format": 1}'])
