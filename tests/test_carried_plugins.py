@@ -237,6 +237,16 @@ REFUSES = ": the plugin of fp8-lm-head refuses that at start; "
             f"--enable-dp-lm-head divides the head in a way that it does not handle{REFUSES}",
         ),
         (
+            {"extra": {"args": {"enable-deterministic-inference": True}}},
+            "--enable-deterministic-inference promises logits that are the same in any batch"
+            + REFUSES,
+        ),
+        (
+            {"extra": {"args": {"rl-on-policy-target": "fsdp"}}},
+            "--rl-on-policy-target makes inference deterministic, with logits that are the same "
+            f"anywhere{REFUSES}",
+        ),
+        (
             {"extra": {"args": {"speculative-token-map": "/m"}}},
             f"--speculative-token-map gives the draft a copy of some rows of the head{REFUSES}",
         ),

@@ -17,6 +17,8 @@ _ARGUMENTS = {
     "enable-tp-lm-head-all-to-all": "exchanges logits in a way that it does not handle",
     "enable-memory-saver": "keeps weights in memory that it does not handle",
     "enable-torch-compile": "compiles the head, which it does not handle",
+    "enable-deterministic-inference": "promises logits that are the same in any batch",
+    "rl-on-policy-target": "makes inference deterministic, with logits that are the same anywhere",
     "torchao-config": "quantizes layers after loading too",
     "enable-multi-layer-eagle": "drafts in a way that was not tried with it",
 }

@@ -13,6 +13,7 @@ PACKAGE = "configurator_fp8_head"
 ARGUMENTS: dict[str, Any] = {
     "enable_fp32_lm_head": False, "speculative_token_map": None, "enable_dp_lm_head": False,
     "enable_memory_saver": False, "enable_torch_compile": False, "pp_size": 1,
+    "enable_deterministic_inference": False,
     "lora_target_modules": None, "enable_multi_layer_eagle": False, "device": "cpu",
 }  # fmt: skip
 

@@ -48,6 +48,10 @@ LOADING = "the weights load while graphs are captured: leave --startup-weight-lo
         ({"enable_tp_lm_head_all_to_all": True}, "--enable-tp-lm-head-all-to-all exchanges"),
         ({"enable_memory_saver": True}, "--enable-memory-saver keeps weights in memory of its own"),
         ({"enable_torch_compile": True}, "--enable-torch-compile compiles the head"),
+        (
+            {"enable_deterministic_inference": True},
+            "--enable-deterministic-inference promises logits that are the same in any batch",
+        ),
         ({"torchao_config": "int8wo"}, "--torchao-config quantizes layers after loading too"),
         ({"pp_size": 2}, "--pp-size is 2: only its last stage has the head; set it to 1"),
         ({"lora_target_modules": ["q_proj", "lm_head"]}, "--lora-target-modules has lm_head: "),

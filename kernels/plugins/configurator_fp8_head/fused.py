@@ -1,4 +1,8 @@
-"""Quantizing an input in two kernels: in plain torch it is seven, a tenth of the head's time."""
+"""What is done to the input and to the output of the product, in three kernels.
+
+In plain torch the input takes seven, a tenth of the head's time, and torch's own product with a
+scale a row reads the weight at two thirds of the speed of the one with a single scale.
+"""
 
 from __future__ import annotations
 
@@ -62,3 +66,31 @@ def quantized(x: Any, rowwise: bool) -> tuple[Any, Any]:
     grid = (rows, triton.cdiv(columns, NARROW))
     _scaled[grid](x, most, out, scale, rows, columns, rowwise, NARROW)
     return out, scale
+
+
+@triton.jit(do_not_specialize=["columns"])  # type: ignore[untyped-decorator]
+def _given_back(  # type: ignore[no-untyped-def]
+    y, own, scales, columns, block: tl.constexpr
+):
+    """Each number of a product times its row's scale and its column's, in its place."""
+    # Of a prompt whose every token is asked for, rows times columns pass 2^31.
+    row = tl.program_id(0).to(tl.int64)
+    places = tl.program_id(1) * block + tl.arange(0, block)
+    inside = places < columns
+    here = y + row * columns + places
+    scale = tl.load(own + row) * tl.load(scales + places, mask=inside, other=0.0)
+    value = tl.load(here, mask=inside, other=0.0).to(tl.float32) * scale
+    tl.store(here, value, mask=inside)
+
+
+def given_back(y: Any, own: Any, scales: Any) -> Any:
+    """A product `y` [tokens, rows] of bare FP8 numbers with the scales of both, in its place.
+
+    Args:
+        y: contiguous.
+        own: of the tokens, [tokens, 1].
+        scales: of the weight's rows, [rows, 1].
+    """
+    tokens, rows = y.shape
+    _given_back[(tokens, triton.cdiv(rows, NARROW))](y, own, scales, rows, NARROW)
+    return y

@@ -18,6 +18,8 @@ ARGUMENTS = {
     "enable_tp_lm_head_all_to_all": "exchanges logits otherwise, not handled: leave it out",
     "enable_memory_saver": "keeps weights in memory of its own, not handled: leave it out",
     "enable_torch_compile": "compiles the head, which is not handled: leave it out",
+    "enable_deterministic_inference": "promises logits that are the same in any batch, which is "
+    "not kept here: leave it out",
     "torchao_config": "quantizes layers after loading too: leave it out",
 }
 """Arguments that must not be set, and why."""

@@ -1,0 +1,114 @@
+"""The plugin's Triton kernels against plain torch, in Triton's interpreter on a CPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools import need_engine
+
+PLUGINS = Path(__file__).parents[2] / "kernels" / "plugins"
+PROGRAM = """
+import json, sys
+sys.path.insert(0, {plugins!r})
+import torch
+from configurator_fp8_head import fused, numbers
+
+torch.manual_seed(1)
+{body}
+"""
+SIZES = ((1, 64), (3, 2560), (8, 4096), (200, 5000))
+
+
+def computed(body: str) -> Any:
+    """What `body` prints as JSON, in a Python with the real torch and Triton."""
+    done = subprocess.run(
+        [str(need_engine()), "-c", PROGRAM.format(plugins=str(PLUGINS), body=body)],
+        env={"TRITON_INTERPRET": "1", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("rowwise", [False, True])
+def test_an_input_is_quantized_as_in_plain_torch(rowwise: bool) -> None:
+    found = computed(f"""
+rows = []
+for size in {SIZES}:
+    x = torch.randn(*size).bfloat16()
+    x[size[0] // 2, :7] *= 50
+    ours, own = fused.quantized(x, {rowwise})
+    plain, scale = numbers.input_in_fp8(x, {rowwise})
+    # The interpreter's conversion to FP8 loses the carry just below a power of two.
+    same = (ours.float() == plain.float()).float().mean()
+    rows.append([torch.equal(own, scale), tuple(own.shape) == tuple(scale.shape), float(same)])
+print(json.dumps(rows))
+""")
+    assert [row[:2] for row in found] == [[True, True]] * len(SIZES)
+    assert all(row[2] > 0.95 for row in found)
+
+
+def test_rows_that_are_no_numbers_spoil_no_other() -> None:
+    found = computed("""
+x = torch.randn(4, 300).bfloat16()
+whole, scale = fused.quantized(x[:2], False)
+x[2], x[3, 5] = float("nan"), float("inf")
+x[3, :5] = 0
+x[3, 6:] = 0
+spoilt, same = fused.quantized(x, False)
+print(json.dumps([bool(scale == same), torch.equal(whole.float(), spoilt[:2].float())]))
+""")
+    assert found == [True, True]
+
+
+def test_a_product_gets_the_scales_of_both_in_its_place() -> None:
+    found = computed(f"""
+rows = []
+for tokens, width in {SIZES}:
+    for dtype in (torch.bfloat16, torch.float32):
+        bare = (torch.randn(tokens, width) * 1e6).to(dtype)
+        own, scales = torch.rand(tokens, 1), torch.rand(width, 1)
+        wanted = (bare.float() * (own * scales.t())).to(dtype)
+        given = fused.given_back(bare, own, scales)
+        # The interpreter cuts BF16 off where a GPU rounds it.
+        off = ((given.float() - wanted.float()).abs() / wanted.float().abs()).max()
+        rows.append([given is bare, bool(off <= (0 if dtype == torch.float32 else 2**-7))])
+print(json.dumps(rows))
+""")
+    assert found == [[True, True]] * (2 * len(SIZES))
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_both_granularities_multiply_right(dtype: str, kernels: bool) -> None:
+    """The path of a GPU, with a scaled product of whole scales in plain torch for its kernel."""
+    found = computed(f"""
+def product(x, weight, *, scale_a, scale_b, out_dtype):
+    # As the kernel: one scale each, in float32, and infinite beyond float16.
+    assert scale_a.dim() == scale_b.dim() == 0
+    return (x.float() @ weight.float() * scale_a * scale_b).to(out_dtype)
+
+class Gpu(torch.Tensor):
+    is_cuda = True
+
+torch._scaled_mm = product
+if not {kernels}:
+    numbers._fused = lambda: None
+# Close to the largest product of FP8 numbers there can be, which float16 cannot hold.
+x = (1 + torch.rand(5, 512)).to(torch.{dtype})
+weight = 1 + torch.rand(640, 512)
+weight[::3] *= 0.01
+exact = x.float() @ weight.t()
+errors = []
+for rowwise in (False, True):
+    values, scale = numbers.weights_in_fp8(weight, rowwise)
+    given = numbers.logits(x.as_subclass(Gpu), values, scale).as_subclass(torch.Tensor)
+    assert given.dtype == x.dtype
+    errors.append(float((given.float() - exact).norm() / exact.norm()))
+print(json.dumps(errors))
+""")
+    assert all(error < 0.04 for error in found)
