@@ -94,7 +94,9 @@ class Families:
         return found
 
 
-_AFTER_THE_HEAD = ("copy", "communication", "gemm-reduce", "sampling", "speculation", "other")
+_AFTER_THE_HEAD = (
+    "copy", "communication", "gemm-reduce", "gemm-scales", "sampling", "speculation", "other",
+)  # fmt: skip
 """Jobs of kernels that run between the logits and the tokens."""
 _OTHER = KernelFamily(OTHER, OTHER)
 

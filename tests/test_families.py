@@ -23,6 +23,9 @@ RECORDINGS = Path(__file__).parent / "fixtures" / "recordings"
         ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT", "gemm-bf16", "gemm", "bf16"),
         ("void cutlass::device_kernel<GemmUniversal>", "gemm-other", "gemm", ""),
         ("void cublasLt::splitKreduce_kernel<32, 16, int>", "gemm-reduce", "gemm-reduce", ""),
+        ("_fp8_head_scales", "gemm-scales", "gemm-scales", ""),
+        ("_fp8_head_maxima", "quantize", "quantize", ""),
+        ("_fp8_head_input", "quantize", "quantize", ""),
         ("_matmul_kernel", "gemm-other", "gemm", ""),
         ("fused_moe_kernel", "moe-triton", "moe", ""),
         ("_matmul_ogs_NNN_bf16xbf16xbf16_16x256x64x1", "moe-triton-kernel", "moe", ""),
@@ -84,6 +87,7 @@ def test_the_last_dense_gemm_is_the_head() -> None:
     ("after", "is_head"),
     [
         (["splitKreduce", "Memcpy DtoH", "ncclDevKernel_AllGather", "ArgMaxOps"], True),
+        (["_fp8_head_scales", "ArgMaxOps"], True),
         (["void at::native::vectorized_elementwise_kernel<4>"], True),
         # A head of kernels that are not known, or are known for something else, is none of these.
         (["nobody_knows_me"], False),
