@@ -78,7 +78,8 @@ class Replica:
             self.notes.append(f"replica {self.index}: {name} is nested deeper than {MOST_NESTED} "
                               "levels; what is below is kept as text")  # fmt: skip
         write(self.folder / name, value, self.secrets)
-        self.files.append(name)
+        if name not in self.files:
+            self.files.append(name)
 
     def environment(self) -> dict[str, str] | None:
         """What the process and the engine itself say of the environment; None: nothing."""
