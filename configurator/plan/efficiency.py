@@ -17,7 +17,7 @@ from statistics import median
 
 from configurator.plan.figures import Figure, between, exact
 from configurator.plan.model import Efficiency
-from configurator.schema.content import Hardware
+from configurator.schema.content import Hardware, Model
 
 HABIT = (0.60, 0.70, 0.82)
 """Share of the bandwidth that decode steps usually reach: least, likely, most. No measurement;
@@ -38,6 +38,7 @@ class Plain:
     """The measurement, or the evidence it is from."""
     hardware: str
     model: str
+    """The model, as `known_as` names it."""
     seconds: float
     size: float
     """Bytes it reads on one GPU, by the same count as predictions."""
@@ -70,6 +71,11 @@ class Plain:
         return (self.seconds - usual) / self.layers
 
 
+def known_as(model: Model) -> str:
+    """A model by its entry, depth and width: overrides of those make it another one."""
+    return f"{model.name} {model.layers} x {model.hidden_size}"
+
+
 def efficiency_of(hardware: Hardware, model: str, measured: Sequence[Plain]) -> Efficiency:
     """What a step of `model` on `hardware` can be expected to reach.
 
@@ -79,7 +85,7 @@ def efficiency_of(hardware: Hardware, model: str, measured: Sequence[Plain]) -> 
 
     Args:
         hardware: the machine.
-        model: name of the model entry.
+        model: the model, as `known_as` names it.
         measured: measurements of any hardware, those of the figure to predict left out.
     """
     same = [each for each in measured if each.hardware == hardware.name]

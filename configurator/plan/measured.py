@@ -9,7 +9,7 @@ from configurator.deployment import Deployment
 from configurator.engine.catalogue import available_versions
 from configurator.errors import ConfiguratorError
 from configurator.layers import Layers
-from configurator.plan.efficiency import Plain
+from configurator.plan.efficiency import Plain, known_as
 from configurator.plan.model import Geometry
 from configurator.plan.sharing import ranks_of
 from configurator.plan.step_passes import round_of
@@ -111,7 +111,7 @@ def plain_of(measurement: Measurement, library: Library, geometry_of: Geometer) 
     return Plain(
         name=measurement.name,
         hardware=measurement.hardware,
-        model=measurement.model,
+        model=known_as(deployment.model),
         seconds=seconds,
         size=sum(each.size.value for each in reads),
         layers=forward.layers,

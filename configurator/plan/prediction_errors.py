@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from configurator.content import Library
+from configurator.plan.efficiency import known_as
 from configurator.plan.measured import Geometer, deployment_of
 from configurator.plan.predictions import Compared, Record
 from configurator.plan.step import Asked, step_of
@@ -67,9 +68,11 @@ def held_out(
     """
     found = []
     every = [library.measurement(name) for name in library.names("measurement")]
-    for measurement in every:
-        out = {m.name for m in every if whole_model and m.model == measurement.model}
-        deployment = deployment_of(measurement, library)
+    deployments = [deployment_of(measurement, library) for measurement in every]
+    models = [known_as(deployment.model) for deployment in deployments]
+    for measurement, deployment, model in zip(every, deployments, models, strict=True):
+        alike = zip(every, models, strict=True)
+        out = {m.name for m, other in alike if whole_model and other == model}
         geometry = geometry_of(deployment, library)
         asked = Asked(
             measurement.batch, measurement.context, measurement.experts, measurement.accepted

@@ -15,7 +15,7 @@ from configurator.errors import ConfiguratorError
 from configurator.evidence.model import Evidence
 from configurator.evidence.read import model_of
 from configurator.evidence.report_values import as_dict, as_dicts, as_float, as_int
-from configurator.plan.efficiency import Plain
+from configurator.plan.efficiency import Plain, known_as
 from configurator.plan.figures import Figure
 from configurator.plan.measured import Geometer
 from configurator.plan.model import Geometry, Memory, Step
@@ -288,7 +288,7 @@ def _plain(
     return Plain(
         name=f"{deployment.name} ({_name(evidence)})",
         hardware=deployment.hardware.name,
-        model=deployment.model.name,
+        model=known_as(deployment.model),
         seconds=seen.per_token,
         size=size_of(step.passes[0].reads).value,
         layers=round_of(deployment, geometry).plain.layers,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from configurator.content import Library
 from configurator.deployment import Deployment
 from configurator.errors import ConfiguratorError
-from configurator.plan.efficiency import Plain, at_most, efficiency_of, with_rounds
+from configurator.plan.efficiency import Plain, at_most, efficiency_of, known_as, with_rounds
 from configurator.plan.figures import Figure, between
 from configurator.plan.measured import CONTEXT, Geometer, measured_of, plain_steps
 from configurator.plan.model import Geometry, SpeedUp, Step
@@ -71,7 +71,7 @@ def step_of(
     published, itself = measured_of(deployment, load.batch, library)
     out = itself | frozenset(left_out)
     known = [*own, *plain_steps(library, geometry_of, deployment.hardware.name, out)]
-    efficiency = efficiency_of(deployment.hardware, deployment.model.name, known)
+    efficiency = efficiency_of(deployment.hardware, known_as(deployment.model), known)
     if deployment.speculation is not None:
         rounds = round_rests(library, geometry_of, out)
         efficiency = with_rounds(efficiency, deployment.hardware.name, rounds)

@@ -33,7 +33,7 @@ def _rest(measurement: Measurement, library: Library, geometry_of: Geometer) -> 
     if plain is None:
         return None
     deployment = deployment_of(measurement, library)
-    efficiency = efficiency_of(deployment.hardware, measurement.model, [plain])
+    efficiency = efficiency_of(deployment.hardware, plain.model, [plain])
     machine = Machine(deployment.hardware, plain.bandwidth, efficiency)
     load = load_of(measurement, deployment)
     timed = timed_round(deployment, geometry_of(deployment, library), load, machine, None)

@@ -15,8 +15,10 @@ from plan.deployments import LIBRARY, deployment, shipped
 from configurator.errors import ConfiguratorError
 from configurator.evidence.model import Evidence
 from configurator.evidence.read import read_evidence
+from configurator.plan.efficiency import known_as
 from configurator.plan.figures import between
 from configurator.plan.geometry import geometry_of
+from configurator.plan.measured import deployment_of
 from configurator.plan.model import Memory
 from configurator.plan.observed import observe
 from configurator.plan.prediction_errors import errors_of, errors_of_runs, held_out
@@ -352,15 +354,17 @@ def test_errors_are_of_each_quantity() -> None:
 def test_a_launch_timed_with_and_without_speculation_has_a_break_even() -> None:
     held = [each for each in held_out(LIBRARY, geometry_of) if each.compared.unit == ""]
     assert [each.measurement.name for each in held] == [
+        "qwen3-4b-fp8-head-nextn-h200-c1", "qwen3-4b-fp8-head-nextn-h200-c8",
+        "qwen3-4b-nextn-h200-c1", "qwen3-4b-nextn-h200-c8",
         "qwen3-8b-nextn-h200-c1", "qwen3-8b-nextn-h200-c4",
     ]  # fmt: skip
-    assert held[0].compared.measured == pytest.approx(9.67 / 5.40)
-    assert all(each.compared.inside for each in held)
-    # Without any measured round it is missed, as it was before there was one.
+    assert held[4].compared.measured == pytest.approx(9.67 / 5.40)
+    assert held[2].compared.measured == pytest.approx(1.486 * 4 / 3.46)
+    # Each of the two models by rounds of the other.
     unseen = held_out(LIBRARY, geometry_of, whole_model=True)
-    blind = [each for each in unseen if each.compared.unit == ""]
-    assert all(each.compared.ratio == pytest.approx(0.7, abs=0.02) for each in blind)
-    assert not any(each.compared.inside for each in blind)
+    for each in (*held, *(each for each in unseen if each.compared.unit == "")):
+        assert each.compared.inside
+        assert 0.9 < each.compared.ratio < 1.2
 
 
 def test_every_measurement_is_predicted_by_others_alone() -> None:
@@ -372,8 +376,18 @@ def test_every_measurement_is_predicted_by_others_alone() -> None:
         assert each.measurement.series is None or each.measurement.series not in series
     unseen = held_out(LIBRARY, geometry_of, whole_model=True)
     for each in unseen:
-        assert not [n for n in each.rests_on
-                    if LIBRARY.measurement(n).model == each.measurement.model]  # fmt: skip
+        assert not [n for n in each.rests_on if _model(n) == _model(each.measurement.name)]
+
+
+def _model(measurement: str) -> str:
+    return known_as(deployment_of(LIBRARY.measurement(measurement), LIBRARY).model)
+
+
+def test_overrides_of_depth_or_width_make_another_model() -> None:
+    names = ("qwen3-8b-h200-c1", "qwen3-8b-fp8-h200-c1", "qwen3-4b-h200-c1")
+    assert [_model(name) for name in names] == [
+        "qwen3-8b 36 x 4096", "qwen3-8b 36 x 4096", "qwen3-8b 36 x 2560",
+    ]  # fmt: skip
 
 
 def test_the_published_error_of_predictions_is_no_worse_than_the_page_says() -> None:
