@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 from configurator import Deployment, Finding, rule
 
-_RENDEZVOUS = "dist-init-addr"
-
 
 def _is_loopback(host: str) -> bool:
     try:

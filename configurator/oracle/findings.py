@@ -55,11 +55,6 @@ def findings(
     return found
 
 
-def unavailable(reason: str) -> OracleFinding:
-    """The finding for launches when there is no oracle to ask."""
-    return _availability_finding(f"the engine was not asked: {reason}", "")
-
-
 def _availability(launch: Launch, result: OracleResult) -> Iterator[OracleFinding]:
     if result.state in ("skipped", "crashed"):
         verb = "did not judge this" if result.state == "skipped" else "gave no answer"

@@ -9,7 +9,7 @@ import pytest
 from configurator.content import Library
 from configurator.launch import Launch, LaunchWord
 from configurator.oracle.client import OracleResult
-from configurator.oracle.findings import OracleFinding, findings, same, unavailable
+from configurator.oracle.findings import OracleFinding, findings, same
 from configurator.rules import Severity
 from configurator.validate import Diagnostic
 
@@ -239,9 +239,3 @@ def test_assumptions_are_told() -> None:
     (found,) = findings(launch("--tp 8"), answer)
     assert found.code == "ORC001"
     assert found.message == "judged with assumptions: org/model: only its config was given"
-
-
-def test_without_an_oracle() -> None:
-    found = unavailable("no Python was named")
-    assert (found.code, found.severity) == ("ORC001", "info")
-    assert found.message == "the engine was not asked: no Python was named"
