@@ -24,7 +24,6 @@ from configurator.deployment import (
 from configurator.engine.catalogue import catalogue_of
 from configurator.errors import ConfiguratorError, Position, Problem, did_you_mean
 from configurator.layers import Layers
-from configurator.plan.claims import concerns
 from configurator.schema.base import Scalar, dotted, short
 from configurator.schema.claims import Published
 from configurator.schema.content import Engine, EvidenceOf, Hardware, Kernel, Model, Option
@@ -84,7 +83,7 @@ def _claims(
     """Figures that `profile.claims` may name; their files are read only where it names any."""
     if profile.claims:
         for claim in library.claims().values():
-            if concerns(claim, (model.name, model.repository), mechanisms):
+            if claim.concerns((model.name, model.repository), mechanisms):
                 yield claim
 
 

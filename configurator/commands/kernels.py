@@ -16,7 +16,7 @@ from configurator.commands.options import content_option, format_option, open_li
 
 if TYPE_CHECKING:
     from configurator.kerneltests.model import Chosen, Result
-    from configurator.up.signals import Stop
+    from configurator.signals import Stop
 
 
 @click.group("kernels")
@@ -87,7 +87,7 @@ def test(
     """
     from configurator.kerneltests.choosing import choose
     from configurator.report import kernels as report
-    from configurator.up.signals import Stop
+    from configurator.signals import Stop
 
     chosen = choose(open_library(content), names)
     found = shutil.which(python) or python

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from configurator.asking import ask
 from configurator.collector.redaction import redact_json, redact_text
 from configurator.content import ROOT
 from configurator.kerneltests.model import Answer, Check, Chosen, Promise, Result, Verdict
-from configurator.up.asking import ask
 
 if TYPE_CHECKING:
-    from configurator.up.signals import Stop
+    from configurator.signals import Stop
 
 _WORST: tuple[Verdict, ...] = ("wrong", "slow", "not_run", "ok")
 """What was not run is not ok, whatever else was."""

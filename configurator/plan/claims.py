@@ -244,9 +244,3 @@ def _speculation(deployment: Deployment, conditions: Conditions) -> Iterator[Com
         if asked is not None:
             here = None if mine is None else str(mine)
             yield Compared(name, str(asked), here, decides=False)
-
-
-def concerns(published: Published, model: Iterable[str], mechanisms: Iterable[str]) -> bool:
-    """The figure is of one of these model names, or about one of these mechanisms."""
-    conditions = published.conditions
-    return conditions.model in tuple(model) or any(map(published.names_mechanism, mechanisms))

@@ -6,7 +6,7 @@ what is its own. `Published` is both together, which is what everything else rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
@@ -319,6 +319,10 @@ class Published:
     def names_mechanism(self, name: str) -> bool:
         """It is about a mechanism: measured with it, or where it did not take effect."""
         return name in (self.conditions.mechanisms or ()) or name in self.conditions.without
+
+    def concerns(self, model: Iterable[str], mechanisms: Iterable[str]) -> bool:
+        """It is of one of these model names, or about one of these mechanisms."""
+        return self.conditions.model in tuple(model) or any(map(self.names_mechanism, mechanisms))
 
 
 def published(entry: Claims, claim: Claim) -> Published:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from configurator.asking import ask
 from configurator.collector.host import NVIDIA_SMI
 from configurator.evidence.host import Gpu, parse_gpus
 from configurator.inengine.bundle import GROUP
-from configurator.up.asking import ask
-from configurator.up.signals import Stop
+from configurator.signals import Stop
 
 _ASK = """
 import importlib.metadata as metadata, json, platform, sys

@@ -18,6 +18,7 @@ from configurator.loader import Validators
 from configurator.render.instrument import instrumented, probe_variables
 from configurator.report.json_report import judgement as as_json
 from configurator.report.terminal import print_judgement
+from configurator.signals import Stop
 from configurator.up import dropping
 from configurator.up.answering import raise_if_another_answers, raise_if_another_reports
 from configurator.up.console import Console, Saying
@@ -30,7 +31,6 @@ from configurator.up.phases import Step
 from configurator.up.preflight import Finding, Host, preflight
 from configurator.up.report import Report
 from configurator.up.required import missing_reports
-from configurator.up.signals import Stop
 from configurator.up.stopping import Patience, adopt_orphans, reap, stop_all
 from configurator.up.targets import Target, lost_logs, targets_of
 from configurator.up.waiting import SILENCE_S, Ended, raise_if_over, wait_ready

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from configurator.signals import POLL_S, Stop
 from configurator.up import proc
 from configurator.up.launching import Running
-from configurator.up.signals import POLL_S, Stop
 
 _PR_SET_CHILD_SUBREAPER = 36
 

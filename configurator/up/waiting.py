@@ -10,11 +10,11 @@ from pathlib import Path
 
 from configurator.collector.client import Client
 from configurator.evidence.serverlog import parse_log, server_state
+from configurator.signals import Stop
 from configurator.up import proc
 from configurator.up.console import Console
 from configurator.up.launching import Running
 from configurator.up.phases import READY, Step, why_slow
-from configurator.up.signals import Stop
 
 SILENCE_S = 120.0
 _READ_BACK = 4 << 20

@@ -15,7 +15,7 @@ from configurator.content import Library
 from configurator.kerneltests.choosing import choose
 from configurator.kerneltests.model import Check, Result
 from configurator.kerneltests.running import run_selftest
-from configurator.up.signals import Stop
+from configurator.signals import Stop
 
 USING_THE_KIT = """
 from selftest_kit import *

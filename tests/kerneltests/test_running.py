@@ -13,7 +13,7 @@ from kerneltests.programs import FIGURE, answer, content, printing
 from configurator.kerneltests.model import Chosen, Promise, Result
 from configurator.kerneltests.running import run_selftest
 from configurator.report.kernels import as_json, lines
-from configurator.up.signals import Stop
+from configurator.signals import Stop
 
 PROMISE = Promise("mine", "speedup", 1.7)
 

@@ -12,10 +12,10 @@ import pytest
 from stand_in import free_port
 from up.test_preflight import deployment
 
+from configurator.signals import Stop
 from configurator.up.console import Console
 from configurator.up.launching import Command, Running, commands_of, start
 from configurator.up.lock import RunLock
-from configurator.up.signals import Stop
 from configurator.up.stopping import Patience, stop_all
 from configurator.up.waiting import Ended, Life, raise_if_over, wait_ready
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from configurator.up.signals import POLL_S, Stop
+from configurator.signals import POLL_S, Stop
 
 MOST_BYTES = 1 << 20
 """More than any answer; who prints for ever is not listened to for ever."""
