@@ -24,6 +24,12 @@ class KernelFamily:
     dtype: str = ""
     """Numbers that they multiply; empty: not told."""
     patterns: tuple[re.Pattern[str], ...] = ()
+    inputs: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    """Numbers of the input, with what the name of such a kernel holds."""
+
+    def inputs_of(self, name: str) -> str:
+        """The numbers that one of them takes, as its name tells; empty: it does not."""
+        return next((numbers for numbers, held in self.inputs if held.search(name)), "")
 
     def does(self, job: str) -> bool:
         """Whether they do a job, alone or among others."""
@@ -45,6 +51,7 @@ class Families:
                 KernelFamily(
                     one.family, one.job, tuple(one.also), tuple(one.backends), one.dtype or "",
                     tuple(map(re.compile, one.patterns)),
+                    tuple((numbers, re.compile(held)) for numbers, held in one.inputs.items()),
                 )
                 for one in families
             )

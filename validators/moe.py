@@ -152,7 +152,7 @@ def activation_precision_not_stated(launch: Launch) -> Iterator[Finding]:
             launch.path(option),
             "humming without SGLANG_HUMMING_INPUT_QUANT_CONFIG computes W4A16, while the "
             "FlashInfer baseline is called W4A8: their accuracy and speed are not like for like",
-            "read the precision from the running engine, or set the variable",
+            "read it from the running engine (verdict moe-activations), or set the variable",
         )
 
 

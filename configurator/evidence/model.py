@@ -152,6 +152,8 @@ class MoeLayer:
     has_runner: bool | None = None
     """Whether a runner object was built; without one `runner` is only what the layer says."""
     fused_func: str = ""
+    activations: str = ""
+    """Numbers of its input (`bf16`, `fp8`); empty: the layer does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

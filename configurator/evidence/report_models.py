@@ -116,7 +116,20 @@ def _layer(data: dict[str, Any]) -> MoeLayer:
         resolved=resolved,
         has_runner=bool(runner or core) if "runner_backend" in data else None,
         fused_func=str(data.get("fused_func") or ""),
+        activations=_numbers(data.get("activations")),
     )
+
+
+_NUMBERS = {
+    "bfloat16": "bf16", "float16": "fp16", "float8e4m3": "fp8", "float8e5m2": "fp8",
+    "float4e2m1": "fp4",
+}  # fmt: skip
+"""Names of the engine's libraries, and ours."""
+
+
+def _numbers(value: Any) -> str:
+    name = (as_text(value) or "").lower()
+    return _NUMBERS.get(name, name)
 
 
 def _runner(value: Any) -> str:

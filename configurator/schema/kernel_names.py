@@ -39,6 +39,9 @@ class Family(StrictModel):
     """Values of the engine's option for the job that run these kernels; several share them."""
     dtype: Literal["fp32", "bf16", "fp8", "fp4"] | None = None
     """Numbers that they multiply."""
+    inputs: dict[Literal["bf16", "fp16", "fp8", "int8", "int4", "fp4"], Pattern] = {}
+    """Of kernels of experts: numbers of their input, each with a regular expression that is found
+    in the names of those that take them."""
 
 
 class PerStep(StrictModel):

@@ -235,9 +235,21 @@ def test_a_moe_layer_shows_the_runner_that_was_built() -> None:
             "name": "layers.mlp", "layer_class": "DeepEPMoE", "quant_method": "Fp8MoEMethod",
             "layer_backend": "MoeRunnerBackend.HUMMING",
             "runner_backend": "MoeRunnerBackend.TRITON", "runner_core": "TritonRunnerCore",
-            "fused_func": None, "mxfp4_backend": None, "w13_dtype": "torch.bfloat16",
+            "fused_func": None, "mxfp4_backend": None, "activations": None,
+            "w13_dtype": "torch.bfloat16",
         }
     ]  # fmt: skip
+
+
+def test_a_layer_that_is_laid_out_for_numbers_says_which() -> None:
+    class Float8:
+        def __repr__(self) -> str:
+            return "float8e4m3"
+
+    metas = {"w13": SimpleNamespace(a_dtype=Float8()), "w2": SimpleNamespace(a_dtype=Float8())}
+    assert moe_facts("mlp", moe(None, humming_metas=metas))["activations"] == "float8e4m3"
+    for odd in ({}, {"w2": None}, {"w13": SimpleNamespace()}, "text"):
+        assert moe_facts("mlp", moe(None, humming_metas=odd))["activations"] is None
 
 
 def test_a_moe_layer_without_a_runner_says_so() -> None:

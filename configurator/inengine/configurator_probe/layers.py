@@ -27,8 +27,16 @@ def moe_facts(name: str, layer: Any) -> dict[str, Any]:
         "runner_core": class_of(getattr(runner, "runner_core", None)),
         "fused_func": None if fused is None else getattr(fused, "__qualname__", class_of(fused)),
         "mxfp4_backend": text_of(getattr(layer, "_dsv4_mxfp4_backend", None)),
+        "activations": _activations(layer),
         "w13_dtype": None if first is None else str(first.dtype),
     }
+
+
+def _activations(layer: Any) -> str | None:
+    """The numbers of the input, where a layer is laid out for them: Humming's are."""
+    metas = getattr(layer, "humming_metas", None)
+    meta = metas.get("w13") if isinstance(metas, dict) else None
+    return text_of(getattr(meta, "a_dtype", None))
 
 
 def method_counts(modules: list[tuple[str, Any]]) -> dict[str, int]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 3b6a44c255acc316: proves each start of one replica, from evidence, in a
+# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 6d151fb8d7b6ed91: proves each start of one replica, from evidence, in a
 # container beside the engine that has configurator. A start counts as ready only once it is proven.
 #
 #   check.sh WORD...    words of `configurator check` that say where the replica is, with, from the

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 3b6a44c255acc316: what must hold before an engine of this host
+# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 6d151fb8d7b6ed91: what must hold before an engine of this host
 # is started, looked at in the engine's own image.
 #
 #   CONFIGURATOR_SKIP    checks to leave out, for instance gpu,port; all for every one. Known here:
@@ -31,9 +31,9 @@ check_settings() {
 }
 
 check_profile() {
-  head -n 1 -- "$HERE/profile.yaml" 2>/dev/null | grep -qF 'launch efc9af49a5feb1de, demands 3b6a44c255acc316' ||
+  head -n 1 -- "$HERE/profile.yaml" 2>/dev/null | grep -qF 'launch efc9af49a5feb1de, demands 6d151fb8d7b6ed91' ||
     die "$HERE/profile.yaml is missing or of another rendering; copy the whole folder again"
-  say "preflight profile: launch efc9af49a5feb1de, demands 3b6a44c255acc316"
+  say "preflight profile: launch efc9af49a5feb1de, demands 6d151fb8d7b6ed91"
 }
 
 # The key of env:NAME or file:PATH goes into the variable $2; where it cannot be used, configurator_why

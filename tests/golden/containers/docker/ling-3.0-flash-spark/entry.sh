@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 3b6a44c255acc316: the first program of the engine's container or unit. It puts keys into their
+# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 6d151fb8d7b6ed91: the first program of the engine's container or unit. It puts keys into their
 # places, lets the engine see the probe, keeps the log, and starts the engine.
 #
 #   entry.sh COMMAND WORD...      with, from the file that starts it:

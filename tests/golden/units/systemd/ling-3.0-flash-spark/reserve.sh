@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 3b6a44c255acc316: ends engines before the memory that CPU and GPU share runs out
+# Made by configurator 0.1.0, launch efc9af49a5feb1de, demands 6d151fb8d7b6ed91: ends engines before the memory that CPU and GPU share runs out
 #
 #   reserve.sh UNIT...      with, in host.env:
 #   CONFIGURATOR_RESERVE_GIB  what must stay available (default: 4; chosen, not measured)
