@@ -335,6 +335,9 @@ class Coverage(StrictModel):
     """Parts of a step that it runs."""
     algorithms: list[Text] = []
     """Speculative algorithms whose steps are covered."""
+    sms: PositiveInt | None = None
+    """Multiprocessors that its grid takes at once; a partitioned GPU may have fewer. Null: not
+    published."""
     source: Text
     """Where the row is published."""
 
