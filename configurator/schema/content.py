@@ -331,6 +331,8 @@ class Coverage(StrictModel):
     """GPU product names."""
     tensor: list[PositiveInt]
     """Tensor parallel sizes."""
+    expert: list[PositiveInt] = []
+    """Expert parallel sizes beside 1."""
     covers: list[Literal["decode", "verify", "draft"]]
     """Parts of a step that it runs."""
     algorithms: list[Text] = []
