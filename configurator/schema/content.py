@@ -220,6 +220,21 @@ class Sharing(StrictModel):
     """Target architectures for which it is not public."""
 
 
+class ByHand(StrictModel):
+    """A change that people make in the engine's environment before the first start."""
+
+    fact: Text
+    """Ability of the engine build; where the build has it, nothing has to be changed."""
+    arch: list[Arch] = []
+    """GPU architectures it is about; empty: all."""
+    architectures: list[Text] = []
+    """Model classes it is about; empty: all."""
+    why: Text
+    """What happens without it."""
+    change: Text
+    """What to change, as an order."""
+
+
 class Engine(Entry):
     """A build of the engine."""
 
@@ -241,6 +256,8 @@ class Engine(Entry):
     """Names its base has and this build lacks."""
     facts: dict[Text, Known] = {}
     """Abilities by the name that kernel entries ask for them."""
+    by_hand: list[ByHand] = []
+    """What is changed in it by hand before it starts."""
     lm_head_sharing: Sharing = Sharing()
     """How drafts get the LM head."""
     sliding_pools: list[Text] | None = None
@@ -387,6 +404,8 @@ class Kernel(Entry):
     """What brings it where the profile says `provider: configurator`; null: nothing here does."""
     needs: Needs = Needs()
     """What must be there."""
+    by_hand: list[ByHand] = []
+    """What is changed by hand for it in the engine's environment."""
     excludes: list[Name] = []
     """Mechanisms that cannot be on together with it."""
     options: dict[Text, Option] = {}
