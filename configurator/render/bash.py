@@ -21,6 +21,7 @@ from configurator.render.common import (
     requirements_of,
     templates,
 )
+from configurator.render.containers import needs_imex
 from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.instrument import ALLOWED, SEARCH, instrumented, joined, probe_variables
 from configurator.render.launches import (
@@ -178,11 +179,23 @@ def _checks(
         "kernels": any(m.entry_points for m in deployment.mechanisms.values()),
         "plugins": instrumented(deployment),
         "gpu": deployment.hardware.product is not None,
+        "partition": _takes_whole_gpus(deployment),
+        "imex": needs_imex(deployment),
         "memory": deployment.profile.memory.min_available_gib is not None,
         "port": process.rank == 0,
         "model": bool(checkpoints),
     }
     return (name for name, wanted in checks.items() if wanted)
+
+
+def _takes_whole_gpus(deployment: Deployment) -> bool:
+    """A mechanism is known to hold more multiprocessors than a part of a GPU has."""
+    here = (deployment.model.architecture, deployment.hardware.product)
+    return any(
+        row.sms and row.architecture == here[0] and here[1] in row.products
+        for mechanism in deployment.mechanisms.values()
+        for row in mechanism.kernel.coverage
+    )
 
 
 def _variables(deployment: Deployment, process: Process) -> Iterator[Line]:
