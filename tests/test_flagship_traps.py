@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -208,3 +210,58 @@ def test_scripts_look_for_partitions_and_imex_where_they_matter(library: Library
     assert "said=$(nvidia-imex-ctl -H -N 2>&1)" in one
     assert "mig.mode.current" not in ling
     assert "imex" not in ling
+
+
+def preflight(folder: Path, script: str, skip: str, said: dict[str, str]) -> tuple[int, str]:
+    """Preflight of a rendered script, where the vendor's programs say what the test wants."""
+    programs = folder / "programs"
+    programs.mkdir()
+    for name, text in {
+        "nvidia-smi": f"case $* in *mig*) echo '{said.get('mig', '')}';; "
+        "*) for i in 1 2 3 4; do echo 'NVIDIA GB300'; done;; esac",
+        "nvidia-imex-ctl": f"echo '{said.get('imex', '')}'",
+    }.items():
+        (programs / name).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    env = {
+        "PATH": f"{programs}:{os.environ['PATH']}", "CONFIGURATOR_PREFLIGHT": "only",
+        "CONFIGURATOR_SKIP": skip, "MUSE_API_KEY": "key", "REPLICA0_HOST0_ADDR": "127.0.0.1",
+    }  # fmt: skip
+    done = subprocess.run(
+        ["bash", folder / script], env=env, capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "said", "code", "says"),
+    [
+        ("muse-spark-open-gb300x8", "replica0-host0.sh", {"mig": "Enabled"}, 1, "partitioned"),
+        ("muse-spark-open-gb300x8", "replica0-host0.sh", {"mig": "Disabled"}, 0, "no MIG"),
+        ("muse-spark-open-gb300x8", "replica0-host0.sh", {"mig": "[N/A]"}, 0, "no MIG"),
+        (
+            "muse-spark-open-gb300x8-tp8", "replica0-host1.sh",
+            {"imex": "Domain State: DEGRADED"}, 1, "IMEX says 'Domain State: DEGRADED'",
+        ),
+        (
+            "muse-spark-open-gb300x8-tp8", "replica0-host1.sh",
+            {"imex": "Domain State: UP"}, 0, "preflight imex: Domain State: UP",
+        ),
+        # Of another version of the program: nothing is known, so nothing is refused.
+        (
+            "muse-spark-open-gb300x8-tp8", "replica0-host1.sh",
+            {"imex": "READY"}, 0, "shows no domain state",
+        ),
+    ],
+)  # fmt: skip
+def test_preflight_tells_partitions_and_domains(
+    name: str, script: str, said: dict[str, str], code: int, says: str,
+    library: Library, tmp_path: Path,
+) -> None:  # fmt: skip
+    for path, text in rendered(name, library).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    skip = "engine,plugins" + (",kernels,port" if "mig" in said else "")
+    result = preflight(tmp_path, script, skip, said)
+    assert result[0] == code, result[1]
+    assert says in result[1]
