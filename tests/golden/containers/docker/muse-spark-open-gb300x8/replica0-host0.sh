@@ -13,7 +13,7 @@
 #   CONFIGURATOR            the configurator command of this host, with its arguments (default: configurator)
 #   CONFIGURATOR_CHECK      enforce (default) | warn: report but keep running | skip: prove nothing
 #   CONFIGURATOR_SKIP       preflight checks to leave out, for instance gpu,port; all for every one. Known here:
-#                           profile, docker, image, cache, container, engine, kernels, plugins, gpu, partition, port
+#                           profile, docker, image, cache, container, engine, kernels, plugins, gpu, port
 #   CONFIGURATOR_PREFLIGHT  only: stop after preflight
 #   CONFIGURATOR_FOLLOW     1: show the engine's log here as it grows
 #   MUSE_API_KEY     a key; it must not be empty
@@ -53,7 +53,7 @@ for name in "${PASSED[@]}"; do CONTAINER+=(--env "$name"); done
 engine() { docker run --rm --network none --entrypoint bash "${CONTAINER[@]}" "$IMAGE" -p /configurator/entry.sh "$@"; }
 
 # --- preflight: what must hold before anything is started ---------------------------------------
-KNOWN_CHECKS=,all,profile,docker,image,cache,container,engine,kernels,plugins,gpu,partition,port,
+KNOWN_CHECKS=,all,profile,docker,image,cache,container,engine,kernels,plugins,gpu,port,
 skipped() {
   [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* || ,${CONFIGURATOR_SKIP:-}, == *,all,* ]] && say "preflight $1: skipped"
 }
@@ -62,7 +62,7 @@ check_settings() {
   local name names=()
   IFS=, read -ra names <<<"${CONFIGURATOR_SKIP:-}"
   for name in "${names[@]}"; do
-    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, docker, image, cache, container, engine, kernels, plugins, gpu, partition, port, all"
+    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, docker, image, cache, container, engine, kernels, plugins, gpu, port, all"
   done
   case ${CONFIGURATOR_CHECK:-enforce} in
     enforce | warn | skip) ;;
@@ -142,22 +142,17 @@ check_plugins() {
 
 # A machine may have other GPUs too, for instance one for a display: only the profile's are counted.
 check_gpu() {
-  local names count found product='NVIDIA GB300'
+  local names count found modes product='NVIDIA GB300'
   names=$(nvidia-smi --query-gpu=name --format=csv,noheader) || die "nvidia-smi does not answer; check the driver"
   count=$(grep -cxF -- "$product" <<<"$names" || true)
   found=$(sort <<<"$names" | uniq -c | tr -s ' ' | paste -sd, -)
   ((count >= 4)) ||
     die "this host has$found, the profile needs 4 $product (CONFIGURATOR_SKIP=gpu leaves this check out)"
-  say "preflight gpu: $count x $product"
-}
-
-# A kernel that holds nearly every multiprocessor of the GPU does not fit on a part of one.
-check_partition() {
-  local modes
-  modes=$(nvidia-smi --query-gpu=mig.mode.current --format=csv,noheader) || die "nvidia-smi does not answer; check the driver"
+  # A kernel that holds nearly every multiprocessor of the GPU does not fit on a part of one.
+  modes=$(nvidia-smi --query-gpu=mig.mode.current --format=csv,noheader || true)
   ! grep -qx Enabled <<<"$modes" ||
     die "a GPU here is partitioned (MIG), and the megakernel needs the whole of it: nvidia-smi -mig 0"
-  say "preflight partition: no MIG"
+  say "preflight gpu: $count x $product"
 }
 
 check_port() {
@@ -178,7 +173,6 @@ preflight() {
   skipped kernels || check_kernels
   skipped plugins || check_plugins
   skipped gpu || check_gpu
-  skipped partition || check_partition
   skipped port || check_port
 }
 
