@@ -37,7 +37,7 @@ DEPLOYMENTS = [
 PROBES = {
     "server-ready", "decode-cuda-graphs", "moe-runner", "attention-backend", "kv-cache-dtype",
     "fp8-weights", "fp8-lm-head", "lm-head-shared", "draft-used", "draft-tokens",
-    "speculative-acceptance", "nvidia-megakernel",
+    "speculative-acceptance", "nvidia-megakernel", "moe-activations",
 }  # fmt: skip
 WITHOUT_EVIDENCE = {"fp32-lm-head", "sgl-muse-mega"}
 """Kernels of which an engine shows nothing, and which say so in a comment."""

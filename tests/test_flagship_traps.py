@@ -237,8 +237,8 @@ def preflight(folder: Path, script: str, skip: str, said: dict[str, str]) -> tup
     ("name", "script", "said", "code", "says"),
     [
         ("muse-spark-open-gb300x8", "replica0-host0.sh", {"mig": "Enabled"}, 1, "partitioned"),
-        ("muse-spark-open-gb300x8", "replica0-host0.sh", {"mig": "Disabled"}, 0, "4 x NVIDIA GB300"),
-        ("muse-spark-open-gb300x8", "replica0-host0.sh", {"mig": "[N/A]"}, 0, "4 x NVIDIA GB300"),
+        ("muse-spark-open-gb300x8", "replica0-host0.sh", {"mig": "Disabled"}, 0, "gpu: 4 x"),
+        ("muse-spark-open-gb300x8", "replica0-host0.sh", {"mig": "[N/A]"}, 0, "gpu: 4 x"),
         (
             "muse-spark-open-gb300x8-tp8", "replica0-host1.sh",
             {"imex": "Domain State: DEGRADED"}, 1, "IMEX says 'Domain State: DEGRADED'",
