@@ -106,6 +106,15 @@ class Library:
         """The model entry `name`."""
         return self._entry("model", Model, name, at)
 
+    def models_named(self, path: str) -> Iterator[str]:
+        """Entries of the targets that a path or repository names."""
+        last = Path(path).name.lower()
+        for name in self.names("model"):
+            entry = self.model(name)
+            names = (entry.repository.lower(), Path(entry.repository).name.lower(), name.lower())
+            if entry.role == "target" and path and (path.lower() in names or last in names):
+                yield name
+
     def engine(self, name: str, at: At = None) -> Engine:
         """The engine build `name`; of a release without an entry, what its catalogue tells."""
         release = name.removeprefix("sglang-")

@@ -13,7 +13,7 @@ from configurator.errors import Position
 from configurator.layers import Layers
 from configurator.schema.base import Scalar
 from configurator.schema.claims import Published
-from configurator.schema.content import Engine, From, Hardware, Kernel, Model
+from configurator.schema.content import ByHand, Engine, From, Hardware, Kernel, Model
 from configurator.schema.profile import Optimization, Profile, SecretRef
 from configurator.source import DataPath
 
@@ -211,6 +211,22 @@ class Deployment:
         """The plugins that the launch brings along, each once."""
         found = {m.plugin.package: m.plugin for m in self.mechanisms.values() if m.plugin}
         return tuple(found.values())
+
+    @property
+    def by_hand(self) -> tuple[tuple[DataPath, ByHand], ...]:
+        """What people must change in the engine's environment, and what in the profile asks for
+        it."""
+        asked: list[tuple[DataPath, ByHand]] = []
+        asked += [(("engine",), change) for change in self.engine.by_hand]
+        for mechanism in self.mechanisms.values():
+            asked += [(mechanism.path, change) for change in mechanism.kernel.by_hand]
+        return tuple(
+            (path, change)
+            for path, change in asked
+            if self.engine.facts.get(change.fact) != "yes"
+            and (not change.arch or self.hardware.arch in change.arch)
+            and (not change.architectures or self.model.architecture in change.architectures)
+        )
 
     @property
     def speculation(self) -> Mechanism | None:

@@ -7,7 +7,7 @@ profile still gives the same words, so that an import never changes a launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,7 +123,7 @@ def _enriched(
         data, deployment = changed, found
         return True
 
-    for name in _models(data["model"].get("path", ""), library):
+    for name in library.models_named(data["model"].get("path", "")):
         if tried(lambda profile, name=name: profile["model"].update(name=name)):  # type: ignore[misc]  # bound at once
             break
     for kernel in map(library.kernel, library.names("kernel")):
@@ -131,16 +131,6 @@ def _enriched(
         if change is not None and tried(change):
             mechanisms.append(kernel.name)
     return data, deployment, tuple(mechanisms)
-
-
-def _models(path: str, library: Library) -> Iterable[str]:
-    """Entries of the model that a path or repository names."""
-    last = Path(path).name.lower()
-    for name in library.names("model"):
-        entry = library.model(name)
-        names = (entry.repository.lower(), Path(entry.repository).name.lower(), name.lower())
-        if entry.role == "target" and path and (path.lower() in names or last in names):
-            yield name
 
 
 def _difference(wanted: Wanted, deployment: Deployment) -> str:

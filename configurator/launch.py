@@ -16,7 +16,7 @@ from configurator.assemble import words_of
 from configurator.deployment import Deployment
 from configurator.engine.argv import Option, Parsed, parse
 from configurator.engine.catalogue import Catalogue, catalogue_of
-from configurator.schema.content import Engine, Hardware
+from configurator.schema.content import Engine, Hardware, Model
 from configurator.source import DataPath
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Launch:
     """The draft's checkpoint, when it is one of its own and on this machine."""
     serve: bool = False
     """It is started by `sglang serve`, which takes some words for itself."""
+    entry: Model | None = None
+    """The entry of the target; None when it has none, or nobody looked."""
 
     @cached_property
     def catalogue(self) -> Catalogue | None:
@@ -158,6 +160,7 @@ def launch_of(deployment: Deployment) -> Launch:
         deployment.hardware,
         checkpoint_at(target),
         checkpoint_at(drafts[0].draft_path) if drafts else None,
+        entry=deployment.model,
     )
 
 

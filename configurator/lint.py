@@ -15,7 +15,7 @@ from configurator.launch import Launch, LaunchEnv, LaunchWord, checkpoint_at
 from configurator.linted import Linted, LintedCommand, Why
 from configurator.readers.reading import Reading
 from configurator.rules import Rule, Severity
-from configurator.schema.content import Engine, Hardware
+from configurator.schema.content import Engine, Hardware, Model
 from configurator.secrets import secrets_of
 from configurator.source import DataPath
 from configurator.suppress import Suppressions
@@ -107,7 +107,7 @@ def _command(
     suppressions: Suppressions,
 ) -> LintedCommand:
     engine, why = engine_of(command, around, library)
-    launch = launch_of_command(command, engine, around)
+    launch = launch_of_command(command, engine, around, library)
     found: list[Diagnostic] = []
     for rule in rules:
         found += run_rule(
@@ -147,8 +147,10 @@ def engine_named(name: str, library: Library) -> Engine:
         ) from error
 
 
-def launch_of_command(command: Command, engine: Engine, around: Around) -> Launch:
-    """A command as rules judge it."""
+def launch_of_command(
+    command: Command, engine: Engine, around: Around, library: Library | None = None
+) -> Launch:
+    """A command as rules judge it, with the entry of its model where a library is given."""
     words = tuple(
         LaunchWord(word.text, ("argv", index), "", word.unknown)
         for index, word in enumerate(command.argv)
@@ -165,7 +167,14 @@ def launch_of_command(command: Command, engine: Engine, around: Around) -> Launc
         checkpoint_at(target),
         checkpoint_at(draft),
         serve=launch.serve,
+        entry=_entry(launch.model, library) if library and launch.model else None,
     )
+
+
+def _entry(path: str, library: Library) -> Model | None:
+    """The entry that a path or repository names."""
+    name = next(iter(library.models_named(path)), None)
+    return library.model(name) if name else None
 
 
 def locate(command: Command, path: DataPath) -> Position:

@@ -23,7 +23,7 @@ MODELS = [
     "ling-3.0-flash-dspark", "ling-3.0-flash-fp4", "muse-spark-open-dflash2",
     "muse-spark-open-dflash2-article", "muse-spark-open-nvfp4", "qwen3-8b",
 ]  # fmt: skip
-ENGINES = ["ling-v3-mxfp4-humming", "sglang-0.5.17", "sglang-0.5.23"]
+ENGINES = ["ling-v3-814d2d16-patched", "ling-v3-mxfp4-humming", "sglang-0.5.17", "sglang-0.5.23"]
 KERNELS = [
     "decode-cuda-graphs", "dflash", "dspark", "flashinfer-mxfp4-moe", "fp32-lm-head",
     "fp8-kv-cache", "fp8-lm-head", "humming-mxfp4-moe", "lm-head-shared", "nextn-mtp",
@@ -37,7 +37,7 @@ DEPLOYMENTS = [
 PROBES = {
     "server-ready", "decode-cuda-graphs", "moe-runner", "attention-backend", "kv-cache-dtype",
     "fp8-weights", "fp8-lm-head", "lm-head-shared", "draft-used", "draft-tokens",
-    "speculative-acceptance", "nvidia-megakernel",
+    "speculative-acceptance", "nvidia-megakernel", "moe-activations",
 }  # fmt: skip
 WITHOUT_EVIDENCE = {"fp32-lm-head", "sgl-muse-mega"}
 """Kernels of which an engine shows nothing, and which say so in a comment."""
@@ -230,6 +230,7 @@ def test_verify_widths_of_drafts(name: str, width: int) -> None:
         ("sglang-0.5.17", "no", "no", None),
         ("sglang-0.5.23", "no", "yes", "weight"),
         ("ling-v3-mxfp4-humming", "yes", "unknown", "unknown"),
+        ("ling-v3-814d2d16-patched", "yes", "unknown", "module"),
     ],
 )
 def test_engine_facts(build: str, head: str, megakernel: str, sharing: str | None) -> None:
@@ -241,11 +242,11 @@ def test_engine_facts(build: str, head: str, megakernel: str, sharing: str | Non
     assert holding == ([sharing] if sharing else [])
 
 
-def test_only_the_branch_has_the_variable_of_the_fp8_head() -> None:
+def test_only_the_branch_and_the_patch_have_the_variable_of_the_fp8_head() -> None:
     variable = next(iter(LIBRARY.kernel("fp8-lm-head").env))
     having = [n for n in LIBRARY.names("engine") if variable in LIBRARY.engine(n).adds.env]
     assert variable == "SGLANG_ENABLE_FP8_LM_HEAD"
-    assert having == ["ling-v3-mxfp4-humming"]
+    assert having == ["ling-v3-814d2d16-patched", "ling-v3-mxfp4-humming"]
 
 
 def test_the_megakernel_covers_muse_at_tensor_4_on_gb300_only() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from configurator import Deployment, Finding, rule
+from configurator import Deployment, Finding, Launch, launch_rule, rule
 
+# Second names of parsers.
+_PARSERS = {"qwen25": "qwen", "glm45": "glm"}
 _BELONGS = {
     "tp": "topology.tensor", "tp-size": "topology.tensor",
     "tensor-parallel-size": "topology.tensor", "pp-size": "topology.pipeline",
@@ -107,13 +109,13 @@ def argument_has_a_key_of_its_own(deployment: Deployment) -> Iterator[Finding]:
             )
 
 
-@rule(
+@launch_rule(
     "REF115",
     "parser-of-another-model",
     severity="warning",
     source="the model entry's parsers; for Ling 3.0: ling3-flash-spark, ly01325 and 0xBakeer",
 )
-def parser_of_another_model(deployment: Deployment) -> Iterator[Finding]:
+def parser_of_another_model(launch: Launch) -> Iterator[Finding]:
     """A parser that does not fit the model's output: reasoning or tool calls come out as text.
 
     Bad:
@@ -123,17 +125,30 @@ def parser_of_another_model(deployment: Deployment) -> Iterator[Finding]:
     Good:
         extends: ling-3.0-flash-spark
         extra: {args: {tool-call-parser: ling3}}
+
+    Bad:
+        sglang serve --model-path inclusionAI/Ling-3.0-flash-fp4 --reasoning-parser deepseek-r1
+
+    Good:
+        sglang serve --model-path inclusionAI/Ling-3.0-flash-fp4 --reasoning-parser ling3
     """
-    parsers = deployment.model.parsers
+    if launch.entry is None:
+        return
+    parsers = launch.entry.parsers
     for name, right in (
         ("reasoning-parser", parsers.reasoning),
         ("tool-call-parser", parsers.tool_call),
     ):
-        given = deployment.args.get(name)
-        if given is None or right is None or given.value in (right, "auto"):
+        option, given = launch.option(name), launch.text(name)
+        if option is None or right is None or given in (None, "auto"):
             continue
+        if _PARSERS.get(str(given), given) == right:
+            continue
+        ours = launch.words[option.index].origin
         yield Finding(
-            given.path,
-            f"--{name} is {given.value}; the output of {deployment.model.name} is read by {right}",
-            f"remove it from extra.args: the model entry sets {right}",
+            launch.path(option),
+            f"--{name} is {given}; the output of {launch.entry.name} is read by {right}",
+            f"remove it from {ours}: the model entry sets {right}"
+            if ours
+            else f"set it to {right}",
         )

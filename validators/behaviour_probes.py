@@ -12,6 +12,7 @@ from configurator import (
     Exchange,
     Observation,
     Outcome,
+    Replica,
     Rung,
     answers_of,
     inconclusive,
@@ -106,15 +107,17 @@ def greedy_equality(check: Check) -> Outcome:
     """Greedy answers are those of a reference run, token by token (`--reference DIR`).
 
     For optimizations that claim to be bitwise equal. The greedy requests of the reference are sent
-    again, one at a time, and the token ids are compared.
+    again, one at a time, and the token ids are compared. A megakernel claims it where its log line
+    says "bitwise numerics", or against a reference with expert parallelism.
 
     Proven: all compared tokens are equal, 32 or more (executed). It is proven for these texts.
 
     Refuted: a token differs; the position is named.
 
-    Open: no reference was given, it is of the same server or was launched by the same command (the
-    mechanism is on in both, and so are its faults), it is of another model, it answers the same
-    request in two ways, or no greedy request was answered with token ids in both runs.
+    Open: a token differs, and a megakernel runs that declares a tolerance; no reference was given,
+    it is of the same server or was launched by the same command (the mechanism is on in both, and
+    so are its faults), it is of another model, it answers the same request in two ways, or no
+    greedy request was answered with token ids in both runs.
     """
     reference = check.replica.reference
     if reference is None:
@@ -147,8 +150,17 @@ def greedy_equality(check: Check) -> Outcome:
                 "generate", f"token {place}", shown, Rung.EXECUTED, f"{one.name}#/output_ids",
                 window=window,
             )  # fmt: skip
+            fact = f"{one.name}: token {place} is {shown} ({other.name})"
+            tolerant = None if reference.expert_parallel else _tolerance(check.replica)
+            if tolerant is not None:
+                return inconclusive(
+                    Rung.EXECUTED, f"{fact}; its megakernel declares a tolerance, not equality",
+                    where, tolerant,
+                    remedy="hold its logits against that tolerance, or take a reference with "
+                    "expert parallelism",
+                )  # fmt: skip
             return refuted(
-                Rung.EXECUTED, f"{one.name}: token {place} is {shown} ({other.name})", where,
+                Rung.EXECUTED, fact, where,
                 remedy="the claim of equality does not hold here: drop the optimization, or accept "
                 "other answers and set on_refuted: warn",
             )  # fmt: skip
@@ -168,6 +180,20 @@ def greedy_equality(check: Check) -> Outcome:
         )  # fmt: skip
     text = f"all {total} tokens of {len(pairs)} greedy requests are those of the reference"
     return proven(Rung.EXECUTED, text, *seen)
+
+
+_NUMERICS = re.compile(r"NVIDIA megakernel: active \(.*; (?P<kind>\w+) numerics[;)]")
+
+
+def _tolerance(replica: Replica) -> Observation | None:
+    """The line with which a megakernel declares that its numbers are not the ordinary ones."""
+    for line, match in replica.said(_NUMERICS, while_starting=True):
+        if match["kind"] != "bitwise":
+            excerpt = line.message.strip()[:400]
+            return Observation(
+                "log", "numerics", match["kind"], Rung.BUILT, f"server.log:{line.number}", excerpt
+            )
+    return None
 
 
 def _model(check: Check) -> str:

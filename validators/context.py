@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from configurator import Deployment, Finding, rule
+from configurator import Deployment, Finding, Launch, launch_rule, rule
 
 _ALLOW = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 _OVERRIDE = "json-model-override-args"
 
 
-def _stretched(deployment: Deployment) -> bool:
+def _stretches(override: str) -> bool:
     """The model's positions are changed by an override."""
-    value = str(deployment.arg(_OVERRIDE) or "")
-    return "rope" in value or "max_position_embeddings" in value
+    return "rope" in override or "max_position_embeddings" in override
+
+
+def _stretched(deployment: Deployment) -> bool:
+    return _stretches(str(deployment.arg(_OVERRIDE) or ""))
+
+
+def _is_true(value: str | None) -> bool:
+    return (value or "").lower() in ("1", "true", "yes", "y", "on", "t")
 
 
 def _allowed(deployment: Deployment) -> bool:
     variable = deployment.env.get(_ALLOW)
-    return variable is not None and variable.value.lower() in ("1", "true", "yes", "y", "on", "t")
+    return variable is not None and _is_true(variable.value)
 
 
 @rule("CTX101", "context-beyond-the-model", source="sglang 0.5.23: model_config.py, context length")
@@ -56,13 +63,13 @@ def context_beyond_the_model(deployment: Deployment) -> Iterator[Finding]:
         )
 
 
-@rule(
+@launch_rule(
     "CTX102",
     "needless-context-override",
     severity="warning",
     source="0xBakeer/ling3-flash-spark: the checkpoint has 262,144 natively",
 )
-def needless_context_override(deployment: Deployment) -> Iterator[Finding]:
+def needless_context_override(launch: Launch) -> Iterator[Finding]:
     """A rope override, or the permission for a longer context, where the model needs neither: the
     override changes every position.
 
@@ -72,21 +79,32 @@ def needless_context_override(deployment: Deployment) -> Iterator[Finding]:
 
     Good:
         extends: ling-3.0-flash-spark
+
+    Bad:
+        SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 sglang serve \
+--model-path inclusionAI/Ling-3.0-flash-fp4 --context-length 262144
+
+    Good:
+        SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 sglang serve \
+--model-path inclusionAI/Ling-3.0-flash-fp4 --context-length 524288
     """
-    known = deployment.model.context
-    wanted = deployment.profile.workload.context or known
-    if known is None or wanted is None or wanted > known:
+    known = launch.entry.context if launch.entry else None
+    override, allowed = launch.option(_OVERRIDE), launch.env.get(_ALLOW)
+    stretched = override is not None and _stretches(launch.text(_OVERRIDE) or "")
+    # Without a length the override itself may be what makes the context longer.
+    wanted = launch.integer("context-length") or (None if stretched else known)
+    if launch.entry is None or known is None or wanted is None or wanted > known:
         return
     needless = []
-    if _stretched(deployment):
-        needless.append((_OVERRIDE, deployment.args[_OVERRIDE].path))
-    if _allowed(deployment):
-        needless.append((_ALLOW, deployment.env[_ALLOW].path))
+    if override is not None and stretched:
+        needless.append((_OVERRIDE, launch.path(override)))
+    if allowed is not None and _is_true(allowed.value):
+        needless.append((_ALLOW, allowed.path))
     for name, path in needless:
         yield Finding(
             path,
-            f"{name} is set, but {deployment.model.name} has {known:,} tokens "
-            f"of its own and the profile wants {wanted:,}",
+            f"{name} is set, but {launch.entry.name} has {known:,} tokens of its own, and "
+            f"{wanted:,} are wanted",
             f"remove {name}",
         )
 

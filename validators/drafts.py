@@ -226,3 +226,36 @@ def replay_cache_too_short(deployment: Deployment) -> Iterator[Finding]:
                 f"of two of at least {2 * window}",
                 f"set linear-replayssm-cache-len to {least}",
             )
+
+
+@rule(
+    "SPEC130",
+    "linear-attention-without-replay",
+    severity="warning",
+    source="docs.sglang.io cookbook, InclusionAI/Ling-3.0-flash; 0xBakeer/ling3-flash-spark",
+)
+def linear_attention_without_replay(deployment: Deployment) -> Iterator[Finding]:
+    """Block drafts for a model with linear attention are published with the replay of its states
+    only; without it nobody has shown that they work, or what they gain.
+
+    Bad:
+        extends: ling-3.0-flash-spark-dspark
+        extra: {args: {enable-linear-replayssm-spec: null}}
+
+    Good:
+        extends: ling-3.0-flash-spark-dspark
+    """
+    linear = any(layer.kind == "linear" for layer in deployment.model.attention)
+    for mechanism in _drafting(deployment):
+        if (
+            linear
+            and mechanism.kernel.algorithm == "DSPARK"
+            and not deployment.arg("enable-linear-replayssm-spec")
+        ):
+            yield Finding(
+                mechanism.path,
+                f"{deployment.model.name} has linear attention, and {mechanism.name} is published "
+                "for it with --enable-linear-replayssm-spec only",
+                "set 'enable-linear-replayssm-spec: true' and linear-replayssm-cache-len in "
+                "extra.args",
+            )

@@ -19,6 +19,7 @@ from configurator import (
 )
 
 _PREFIXES = ("SGLANG_", "SGL_")
+_UNCHECKED = "FLASHINFER_DISABLE_VERSION_CHECK"
 _SOURCE = "the variables in the sources of every release: configurator/engine/catalogue.json.xz"
 # HEAD102 says more about this one to a profile, whoever set it there.
 _ELSEWHERE = ("SGLANG_ENABLE_FP8_LM_HEAD",)
@@ -171,6 +172,37 @@ def variable_of_another_engine(launch: Launch) -> Iterator[Finding]:
                 f"{_said(env)} is a variable of vLLM: sglang {known.version} does not read it",
                 f"use --{option}" if option else f"remove {env.name}",
             )
+
+
+@launch_rule(
+    "ENV108",
+    "version-check-switched-off",
+    severity="warning",
+    source="0xBakeer/ling3-flash-spark: flashinfer-cubin must match FlashInfer",
+)
+def version_check_switched_off(launch: Launch) -> Iterator[Finding]:
+    """FlashInfer compares its own version with that of its cubins when it is loaded; the variable
+    hides that they differ.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        extra: {env: {FLASHINFER_DISABLE_VERSION_CHECK: 1}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+
+    Bad:
+        FLASHINFER_DISABLE_VERSION_CHECK=1 sglang serve --model-path m
+    """
+    variable = launch.env.get(_UNCHECKED)
+    if variable is not None and variable.value not in ("", "0"):
+        pinned = launch.engine.packages.get("flashinfer-python", "unknown")
+        same = "the version of flashinfer-python" if pinned == "unknown" else pinned
+        yield Finding(
+            variable.path,
+            f"{_UNCHECKED} hides a flashinfer-cubin that does not match FlashInfer",
+            f"remove it, and install flashinfer-cubin of {same}",
+        )
 
 
 @launch_rule("ENV104", "variable-unknown-to-the-base-release", severity="warning", source=_SOURCE)

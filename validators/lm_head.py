@@ -10,7 +10,7 @@ _FP32_FLAG = "enable-fp32-lm-head"
 _VARIABLE = "SGLANG_ENABLE_FP8_LM_HEAD"
 _FACT = "online-fp8-lm-head"
 _SHARED = "lm-head-shared"
-_BUILD = "set engine.build to ling-v3-mxfp4-humming, which reads it"
+_BUILD = "set engine.build to ling-v3-mxfp4-humming or ling-v3-814d2d16-patched, which read it"
 # Drafts of these algorithms borrow the target's head through the worker's sharing code; DFLASH
 # and DSPARK call the target's module itself (sglang 0.5.23, dflash_worker_v2.py).
 _BORROWING = ("NEXTN", "EAGLE")
@@ -145,8 +145,9 @@ def draft_reads_fp8_head_as_bf16(deployment: Deployment) -> Iterator[Finding]:
             "GSM8K without any optimization)",
             _or_plugin(
                 deployment,
-                "set engine.build to one whose draft takes the module (commit 814d2d16 with the "
-                f"public patch), or keep only one of {head.name} and {drafting.name}",
+                "set engine.build to one whose draft takes the module (for Ling "
+                "ling-v3-814d2d16-patched, commit 814d2d16 with the public patch), or keep only "
+                f"one of {head.name} and {drafting.name}",
             ),
         )
 

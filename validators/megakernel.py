@@ -11,19 +11,6 @@ _TABLE = "sgl-project/sgl-nvidia-mega, support table"
 _BINDING = "sglang 0.5.23: plugin_kernels/nvidia/binding.py, refused by default"
 _PLUGIN = "nvidia_megakernel"
 _FLAG = "enable-nvidia-megakernel"
-_REFUSED_FLAGS = {
-    "enable-lora": "LoRA", "lora-paths": "LoRA", "enable-torch-compile": "torch.compile",
-    "enable-memory-saver": "the memory saver", "enable-hierarchical-cache": "HiCache",
-    "enable-lmcache": "LMCache", "enable-flexkv": "FlexKV", "enable-hisparse": "HiSparse",
-    "disaggregation-mode": "disaggregation", "enable-eplb": "expert load balancing",
-    "enable-two-batch-overlap": "two-batch overlap",
-    "enable-single-batch-overlap": "single-batch overlap", "cpu-offload-gb": "CPU offload",
-    "enable-deterministic-inference": "deterministic inference",
-    "enable-return-routed-experts": "returning routed experts",
-    "attn-cp-size": "context parallelism", "enable-amd-monokernel": "the AMD monokernel",
-}  # fmt: skip
-# Values that leave a feature off: no disaggregation, nothing offloaded, one context parallel rank.
-_OFF = ("null", "none", 0, 1)
 
 
 def _with_table(deployment: Deployment) -> Iterator[Mechanism]:
@@ -155,7 +142,8 @@ def megakernel_over_hosts(deployment: Deployment) -> Iterator[Finding]:
 
 @rule("MEGA105", "megakernel-with-other-parallelism", source=_BINDING)
 def megakernel_with_other_parallelism(deployment: Deployment) -> Iterator[Finding]:
-    """Expert, pipeline and data parallelism are refused before the weights load.
+    """Expert, pipeline and data parallelism are refused before the weights load, but for expert
+    sizes that the table lists.
 
     Bad:
         extends: muse-spark-open-gb300x8
@@ -172,7 +160,8 @@ def megakernel_with_other_parallelism(deployment: Deployment) -> Iterator[Findin
             ("pipeline", topology.pipeline),
             ("data", topology.data),
         ):
-            if size > 1:
+            rows = _rows_here(deployment, mechanism)
+            if size > 1 and not (key == "expert" and any(size in row.expert for row in rows)):
                 yield Finding(
                     ("topology", key),
                     f"{mechanism.name} refuses {key} parallelism; topology.{key} is {size}",
@@ -237,28 +226,6 @@ def megakernel_without_covered_steps(deployment: Deployment) -> Iterator[Finding
                 f"{algorithm or 'no speculation'}, so no step would be covered",
                 f"add speculation with {algorithms}, or remove {mechanism.name}",
             )
-
-
-@rule("MEGA108", "megakernel-with-a-refused-feature", source=_BINDING)
-def megakernel_with_a_refused_feature(deployment: Deployment) -> Iterator[Finding]:
-    """Features that the megakernel refuses before the weights load, listing every reason.
-
-    Bad:
-        extends: muse-spark-open-gb300x8
-        extra: {args: {enable-torch-compile: true}}
-
-    Good:
-        extends: muse-spark-open-gb300x8
-    """
-    for mechanism in _plugins(deployment):
-        for name, feature in _REFUSED_FLAGS.items():
-            given = deployment.args.get(name)
-            if given is not None and (given.value is True or given.value not in _OFF):
-                yield Finding(
-                    given.path,
-                    f"{mechanism.name} refuses {feature} (--{name})",
-                    f"remove {name} from extra.args, or remove {mechanism.name}",
-                )
 
 
 @rule(
@@ -371,3 +338,32 @@ def expert_parallelism_demanded_and_refused(deployment: Deployment) -> Iterator[
             "start it once: either says so before the weights load. If it is SGLang ('use EP equal "
             f"to TP'), set topology.expert to {topology.tensor} and ignore MEGA105 with the reason",
         )
+
+
+@rule(
+    "MEGA114",
+    "too-few-multiprocessors-for-the-megakernel",
+    source="the article on Muse Spark Open on eight GB300s; sglang 0.5.23: binding.py, "
+    "PARTITIONED_GPU",
+)
+def too_few_multiprocessors_for_the_megakernel(deployment: Deployment) -> Iterator[Finding]:
+    """The kernel's blocks stay on their multiprocessors for the whole launch: a GPU of which MIG
+    or another partition has taken some is refused.
+
+    Bad:
+        extends: muse-spark-open-gb300x8
+        hardware: {overrides: {sms: 76}}
+
+    Good:
+        extends: muse-spark-open-gb300x8
+    """
+    sms = deployment.hardware.sms
+    for mechanism in _with_table(deployment):
+        wanted = max((row.sms or 0 for row in _rows_here(deployment, mechanism)), default=0)
+        if sms is not None and sms < wanted:
+            yield Finding(
+                mechanism.path,
+                f"{mechanism.name} runs on {wanted} multiprocessors at once; "
+                f"{deployment.hardware.name} has {sms}",
+                f"use the whole GPU, without MIG, or remove it with '{mechanism.name}: null'",
+            )

@@ -12,6 +12,7 @@ _READS = {
     "flashinfer_mxfp4": ("mxfp4",),
     "marlin": ("mxfp4", "nvfp4", "int4", "fp8"),
 }
+_DEQUANT = "SGLANG_DSV4_FP4_DEQUANT"
 # sglang 0.5.23 on a plain MXFP4 checkpoint: create_moe_runner ends in `else: pass` for the others.
 _MXFP4 = ("auto", "triton", "triton_kernel", "marlin", "deep_gemm", "aiter", "flashinfer_mxfp4",
           "humming")  # fmt: skip
@@ -153,6 +154,39 @@ def activation_precision_not_stated(launch: Launch) -> Iterator[Finding]:
             "humming without SGLANG_HUMMING_INPUT_QUANT_CONFIG computes W4A16, while the "
             "FlashInfer baseline is called W4A8: their accuracy and speed are not like for like",
             "read it from the running engine (verdict moe-activations), or set the variable",
+        )
+
+
+@launch_rule(
+    "MOE114",
+    "fp4-runner-with-experts-turned-to-fp8",
+    source="sglang 0.5.23: fp8.py, 'is not compatible with SGLANG_DSV4_FP4_DEQUANT=1'",
+)
+def fp4_runner_with_experts_turned_to_fp8(launch: Launch) -> Iterator[Finding]:
+    """The variable turns MXFP4 experts to FP8 while loading, and the engine then takes no other
+    runner than its own choice: an assertion ends the start.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        extra: {env: {SGLANG_DSV4_FP4_DEQUANT: 1}}
+
+    Good:
+        extends: ling-3.0-flash-spark
+        extra: {env: {SGLANG_DSV4_FP4_DEQUANT: 0}}
+
+    Bad:
+        SGLANG_DSV4_FP4_DEQUANT=1 sglang serve --model-path m --moe-runner-backend humming
+    """
+    option, runner = launch.option("moe-runner-backend"), launch.text("moe-runner-backend")
+    variable = launch.env.get(_DEQUANT)
+    if option is None or variable is None or runner not in ("humming", "flashinfer_mxfp4"):
+        return
+    if (variable.value or "").lower() in ("1", "true", "yes", "y"):
+        yield Finding(
+            variable.path,
+            f"{_DEQUANT}={variable.value} turns MXFP4 experts to FP8; {launch.said(option)} "
+            f"{runner} is refused then",
+            f"remove {_DEQUANT}, or --moe-runner-backend",
         )
 
 

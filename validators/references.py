@@ -236,6 +236,39 @@ def package_of_the_build_not_listed(deployment: Deployment) -> Iterator[Finding]
                 )
 
 
+@rule(
+    "REF117",
+    "environment-to-be-changed-by-hand",
+    severity="info",
+    source="by_hand of the engine and kernel entries",
+)
+def environment_to_be_changed_by_hand(deployment: Deployment) -> Iterator[Finding]:
+    """On this machine the engine starts only after people have changed something in its
+    environment, or it is not known whether they must.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+
+    Good:
+        extends: ling-3.0-flash-spark
+        engine:
+          overrides:
+            facts: {starts-on-gb10: "yes", humming-gb10-bandwidth-fallback: "yes"}
+    """
+    engine = deployment.engine
+    for path, one in deployment.by_hand:
+        lacks = engine.facts.get(one.fact) == "no"
+        mended = f"{engine.name} does not mend that"
+        if not lacks:
+            mended = f"it is not known whether {engine.name} mends that"
+        yield Finding(
+            path,
+            f"{one.why}; {mended}",
+            f"{one.change}; once it is there, say so: "
+            f"'engine: {{overrides: {{facts: {{{one.fact}: \"yes\"}}}}}}'",
+        )
+
+
 @rule("REF109", "mechanism-without-its-companion", source="the kernel entry's needs.with_any")
 def mechanism_without_its_companion(deployment: Deployment) -> Iterator[Finding]:
     """A mechanism takes effect only together with another, and none of those is on.

@@ -282,6 +282,8 @@ class Reference:
     """Last part of the path of its model; empty: not known."""
     alike: str = ""
     """Why it is no other run, but the same server or one that was launched alike."""
+    expert_parallel: bool = False
+    """Its experts are spread over ranks, as /server_info says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,8 @@ def with_reference(evidence: Evidence, reference: Evidence) -> Evidence:
     for replica in evidence.replicas:
         other = others.get(replica.index, reference.replicas[0])
         alike = why_alike(evidence, replica, reference, other)
-        kept = Reference(reference.directory, other.exchanges, model_of(other), alike)
+        spread = expert_parallel(other)
+        kept = Reference(reference.directory, other.exchanges, model_of(other), alike, spread)
         replicas.append(dataclasses.replace(replica, reference=kept))
     return dataclasses.replace(evidence, replicas=tuple(replicas))
 
@@ -138,6 +139,12 @@ def is_greedy(request: dict[str, Any]) -> bool:
     """The request leaves the engine no choice of tokens."""
     params = request.get("sampling_params")
     return isinstance(params, dict) and params.get("temperature") == 0
+
+
+def expert_parallel(replica: Replica) -> bool:
+    """Its experts are spread over ranks."""
+    info = replica.server_info or replica.server_info_startup or {}
+    return (as_int(info.get("ep_size")) or 1) > 1
 
 
 def model_of(replica: Replica) -> str:

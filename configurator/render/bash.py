@@ -21,6 +21,7 @@ from configurator.render.common import (
     requirements_of,
     templates,
 )
+from configurator.render.containers import needs_imex
 from configurator.render.files import PROBE, REPORTS, RenderedFile
 from configurator.render.instrument import ALLOWED, SEARCH, instrumented, joined, probe_variables
 from configurator.render.launches import (
@@ -156,6 +157,7 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "engine_version": deployment.engine.version,
         "engine_released": deployment.engine.released,
         "product": hardware.product,
+        "whole_gpus": _takes_whole_gpus(deployment),
         "gpus_needed": max(process.gpus, default=-1) + 1 or hardware.gpus_per_host,
         "min_available_gib": int(profile.memory.min_available_gib or 0),
         "packages": packages,
@@ -178,11 +180,22 @@ def _checks(
         "kernels": any(m.entry_points for m in deployment.mechanisms.values()),
         "plugins": instrumented(deployment),
         "gpu": deployment.hardware.product is not None,
+        "imex": needs_imex(deployment),
         "memory": deployment.profile.memory.min_available_gib is not None,
         "port": process.rank == 0,
         "model": bool(checkpoints),
     }
     return (name for name, wanted in checks.items() if wanted)
+
+
+def _takes_whole_gpus(deployment: Deployment) -> bool:
+    """A mechanism is known to hold more multiprocessors than a part of a GPU has."""
+    here = (deployment.model.architecture, deployment.hardware.product)
+    return any(
+        row.sms and row.architecture == here[0] and here[1] in row.products
+        for mechanism in deployment.mechanisms.values()
+        for row in mechanism.kernel.coverage
+    )
 
 
 def _variables(deployment: Deployment, process: Process) -> Iterator[Line]:

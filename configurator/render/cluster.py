@@ -145,8 +145,10 @@ def preflight_file(deployment: Deployment, more: Iterable[str] = ()) -> Rendered
     """The script of the init container."""
     context = process_context(deployment, deployment.processes[0])
     packages = sorted({*context["packages"], *more})
-    # A pod has ports of its own, and its ConfigMap one profile.
-    found = [name for name in context["checks"] if name not in ("profile", "port", "packages")]
+    # A pod has ports of its own, its ConfigMap one profile, and the ComputeDomain runs IMEX.
+    found = [
+        name for name in context["checks"] if name not in ("profile", "port", "packages", "imex")
+    ]
     if packages:
         found.insert(found.index("engine") + 1, "packages")
     text = templates().get_template("container_preflight.sh.j2").render(

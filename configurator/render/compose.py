@@ -131,7 +131,8 @@ def _host_context(deployment: Deployment, number: int, here: list[Contained]) ->
     engines = [one for one in here if one.launch.process.role == "engine"]
     first = process_context(deployment, engines[0].launch.process)
     heads = [one.launch.process for one in engines if leads(one.launch.process)]
-    checks = [check for check in first["checks"] if check != "port" or heads]
+    # The container of the checks has no nvidia-imex-ctl.
+    checks = [c for c in first["checks"] if c != "imex" and (c != "port" or heads)]
     if heads and "port" not in checks:
         checks.append("port")
     keys = dict.fromkeys(key for one in here for key in one.keys)

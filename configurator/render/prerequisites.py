@@ -48,6 +48,7 @@ def before_start(deployment: Deployment, place: Place) -> list[str]:
     return [
         _engine(deployment, place.image),
         *_installed(deployment, place.image),
+        *_changed(deployment, place.image),
         *_weights(deployment, place),
         *([_OWN_CONTENT] if deployment.own_content else []),
     ]
@@ -100,6 +101,14 @@ def _installed(deployment: Deployment, image: str | None) -> Iterator[str]:
             )
         if mechanism.wish.provider == "plugin" and not kernel.needs.plugins:
             yield f"{_plugin(mechanism, 'that brings it')}, in {where}, for {mechanism.name}."
+
+
+def _changed(deployment: Deployment, image: str | None) -> Iterator[str]:
+    where = f"the image `{comment(image)}`" if image else "that environment"
+    for _, one in deployment.by_hand:
+        lacks = deployment.engine.facts.get(one.fact) == "no"
+        doubt = "" if lacks else " Whether this build needs it is not known."
+        yield f"Changed by hand in {where}: {comment(one.why)}; {comment(one.change)}.{doubt}"
 
 
 def _plugin(mechanism: Mechanism, otherwise: str) -> str:

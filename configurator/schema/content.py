@@ -220,6 +220,21 @@ class Sharing(StrictModel):
     """Target architectures for which it is not public."""
 
 
+class ByHand(StrictModel):
+    """A change that people make in the engine's environment before the first start."""
+
+    fact: Text
+    """Ability of the engine build; where the build has it, nothing has to be changed."""
+    arch: list[Arch] = []
+    """GPU architectures it is about; empty: all."""
+    architectures: list[Text] = []
+    """Model classes it is about; empty: all."""
+    why: Text
+    """What happens without it."""
+    change: Text
+    """What to change, as an order."""
+
+
 class Engine(Entry):
     """A build of the engine."""
 
@@ -241,6 +256,8 @@ class Engine(Entry):
     """Names its base has and this build lacks."""
     facts: dict[Text, Known] = {}
     """Abilities by the name that kernel entries ask for them."""
+    by_hand: list[ByHand] = []
+    """What is changed in it by hand before it starts."""
     lm_head_sharing: Sharing = Sharing()
     """How drafts get the LM head."""
     sliding_pools: list[Text] | None = None
@@ -331,10 +348,15 @@ class Coverage(StrictModel):
     """GPU product names."""
     tensor: list[PositiveInt]
     """Tensor parallel sizes."""
+    expert: list[PositiveInt] = []
+    """Expert parallel sizes beside 1."""
     covers: list[Literal["decode", "verify", "draft"]]
     """Parts of a step that it runs."""
     algorithms: list[Text] = []
     """Speculative algorithms whose steps are covered."""
+    sms: PositiveInt | None = None
+    """Multiprocessors that its grid takes at once; a partitioned GPU may have fewer. Null: not
+    published."""
     source: Text
     """Where the row is published."""
 
@@ -382,6 +404,8 @@ class Kernel(Entry):
     """What brings it where the profile says `provider: configurator`; null: nothing here does."""
     needs: Needs = Needs()
     """What must be there."""
+    by_hand: list[ByHand] = []
+    """What is changed by hand for it in the engine's environment."""
     excludes: list[Name] = []
     """Mechanisms that cannot be on together with it."""
     options: dict[Text, Option] = {}

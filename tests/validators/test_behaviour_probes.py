@@ -236,3 +236,31 @@ def test_greedy_answers_of_two_runs(
     )  # fmt: skip
     assert said(outcome) == expected
     assert says in outcome.summary
+
+
+ACTIVE = (
+    "NVIDIA megakernel: active (muse: 62 layers; widths [8]; {} numerics; built in 3.0 s, "
+    "12.0 MiB; wait deadline 60 s)"
+)
+
+
+@pytest.mark.parametrize(
+    ("numerics", "expert", "expected", "says"),
+    [
+        ("tolerance", False, ("INCONCLUSIVE", "executed"), "declares a tolerance, not equality"),
+        # The authors promise equality against expert parallelism.
+        ("tolerance", True, ("REFUTED", "executed"), "token 17 is 5, in the reference 117"),
+        ("bitwise", False, ("REFUTED", "executed"), "token 17 is 5, in the reference 117"),
+    ],
+)
+def test_a_megakernel_is_held_to_the_equality_that_it_declares(
+    validators: Validators, numerics: str, expert: bool, expected: tuple[str, str], says: str
+) -> None:
+    reference = dataclasses.replace(base(answered("2.json", "a", TOKENS)), expert_parallel=expert)
+    outcome = judged(
+        validators, "greedy-equality", exchanges=(answered("1.json", "a", WRONG_AT_17),),
+        reference=reference, server_info={"model_path": "/models/m"},
+        log=log(ACTIVE.format(numerics)),
+    )  # fmt: skip
+    assert said(outcome) == expected
+    assert says in outcome.summary

@@ -68,7 +68,7 @@ def subject_of(rule: Rule, example: Example, library: Library, folder: Path) -> 
     (command,) = read_text(example.written(folder), "example.sh").commands
     engine = engine_named(around.get("engine", "0.5.23"), library)
     machine = library.hardware(around["hardware"]) if "hardware" in around else None
-    return launch_of_command(command, engine, Around(engine, machine)), None
+    return launch_of_command(command, engine, Around(engine, machine), library), None
 
 
 @pytest.mark.parametrize(("rule", "example"), cases("bad"))

@@ -98,12 +98,16 @@ check_plugins() {
 
 # A machine may have other GPUs too, for instance one for a display: only the profile's are counted.
 check_gpu() {
-  local names count found product='NVIDIA GB300'
+  local names count found modes product='NVIDIA GB300'
   names=$(nvidia-smi --query-gpu=name --format=csv,noheader) || die "nvidia-smi does not answer; check the driver"
   count=$(grep -cxF -- "$product" <<<"$names" || true)
   found=$(sort <<<"$names" | uniq -c | tr -s ' ' | paste -sd, -)
   ((count >= 4)) ||
     die "this host has$found, the profile needs 4 $product (CONFIGURATOR_SKIP=gpu leaves this check out)"
+  # A kernel that holds nearly every multiprocessor of the GPU does not fit on a part of one.
+  modes=$(nvidia-smi --query-gpu=mig.mode.current --format=csv,noheader || true)
+  ! grep -qx Enabled <<<"$modes" ||
+    die "a GPU here is partitioned (MIG), and the megakernel needs the whole of it: nvidia-smi -mig 0"
   say "preflight gpu: $count x $product"
 }
 

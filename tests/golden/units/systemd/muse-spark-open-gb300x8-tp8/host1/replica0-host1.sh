@@ -11,7 +11,7 @@
 # Its unit runs it, with the word preflight or check. The unit starts and stops the engine.
 #   CONFIGURATOR_CHECK      enforce (default) | warn: report but keep running | skip: prove nothing
 #   CONFIGURATOR_SKIP       preflight checks to leave out, for instance gpu,port; all for every one. Known here:
-#                           profile, engine, plugins, gpu
+#                           profile, engine, plugins, gpu, imex
 #   REPLICA0_HOST0_ADDR     address of host 0 of replica 0
 set -euo pipefail
 
@@ -42,7 +42,7 @@ ENGINE_ENV=(
 engine() { env "${ENGINE_ENV[@]}" "$@"; }
 
 # --- preflight: what must hold before anything is started ---------------------------------------
-KNOWN_CHECKS=,all,profile,engine,plugins,gpu,
+KNOWN_CHECKS=,all,profile,engine,plugins,gpu,imex,
 skipped() {
   [[ ,${CONFIGURATOR_SKIP:-}, == *,$1,* || ,${CONFIGURATOR_SKIP:-}, == *,all,* ]] && say "preflight $1: skipped"
 }
@@ -51,7 +51,7 @@ check_settings() {
   local name names=()
   IFS=, read -ra names <<<"${CONFIGURATOR_SKIP:-}"
   for name in "${names[@]}"; do
-    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, engine, plugins, gpu, all"
+    [[ $KNOWN_CHECKS == *,$name,* ]] || die "CONFIGURATOR_SKIP names '$name'; known: profile, engine, plugins, gpu, imex, all"
   done
   case ${CONFIGURATOR_CHECK:-enforce} in
     enforce | warn | skip) ;;
@@ -96,12 +96,27 @@ check_gpu() {
   say "preflight gpu: $count x $product"
 }
 
+check_imex() {
+  local said state
+  said=$(nvidia-imex-ctl -H -N 2>&1) ||
+    die "nvidia-imex-ctl -H -N does not answer: start the IMEX daemon on every host (CONFIGURATOR_SKIP=imex leaves this check out)"
+  state=$(grep -oiE 'domain state[^[:alpha:]]+[[:alpha:]_]+' <<<"$said" | head -n 1 || true)
+  if [[ -z $state ]]; then
+    say "preflight imex: nvidia-imex-ctl -H -N shows no domain state; it must be UP" >&2
+    return 0
+  fi
+  [[ ${state^^} =~ [^[:alpha:]]UP$ ]] ||
+    die "IMEX says '$state', so not all hosts share NVLink: see nvidia-imex-ctl -H -N (CONFIGURATOR_SKIP=imex leaves this check out)"
+  say "preflight imex: $state"
+}
+
 preflight() {
   check_settings
   skipped profile || check_profile
   skipped engine || check_engine
   skipped plugins || check_plugins
   skipped gpu || check_gpu
+  skipped imex || check_imex
   say "this host must have: "$'an IMEX daemon on every host, and `nvidia-imex-ctl -H -N` reports domain state UP'
   say "this host must have: "'the assigned IMEX channel visible inside every container'
   say "this host must have: "'all hosts in one NVLink domain; two separate 8-GPU domains do not qualify'
