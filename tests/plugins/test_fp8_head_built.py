@@ -164,7 +164,10 @@ def on_gpu(rows: int) -> Module:
     [
         (tied(), "the LM head's weight is also that of Module: it is tied"),
         (tied_by_its_memory(), "the LM head's weight is also that of Module: it is tied"),
-        (with_megakernel(), "the model runs a megakernel, which may read the LM head's weight past"),
+        (
+            with_megakernel(),
+            "the model runs a megakernel, which may read the LM head's weight past",
+        ),
         (
             target(logits_processor=in_float32()),
             "LogitsProcessor.use_fp32_lm_head asks for logits in float32",
@@ -243,7 +246,9 @@ def test_a_draft_that_computes_logits_itself_gets_no_fp8_head(
 ) -> None:
     head = quantized(engine, monkeypatch)
     draft = Module(lm_head=ParallelLMHead(weight=head.weight), logits_processor=OwnLogits())
-    with pytest.raises(RuntimeError, match=r"of the draft: OwnLogits\._compute_lm_head is the model"):
+    with pytest.raises(
+        RuntimeError, match=r"of the draft: OwnLogits\._compute_lm_head is the model"
+    ):
         import_module(f"{PACKAGE}.sharing").share(head, draft)
     own = Module(lm_head=ParallelLMHead(32, 16), logits_processor=OwnLogits())
     assert import_module(f"{PACKAGE}.sharing").share(head, own) == "none"

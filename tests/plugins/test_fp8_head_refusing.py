@@ -57,7 +57,10 @@ LOADING = "the weights load while graphs are captured: leave --startup-weight-lo
             {"enable_deterministic_inference": True},
             "--enable-deterministic-inference promises logits that are the same in any batch",
         ),
-        ({"enable_nvidia_megakernel": True}, "--enable-nvidia-megakernel may read the head past its"),
+        (
+            {"enable_nvidia_megakernel": True},
+            "--enable-nvidia-megakernel may read the head past its",
+        ),
         (
             {"remote_instance_weight_loader_start_seed_via_transfer_engine": True},
             "--remote-instance-weight-loader-start-seed-via-transfer-engine hands the memory of",

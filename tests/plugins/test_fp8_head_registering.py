@@ -65,9 +65,7 @@ def hooks(
     return given
 
 
-def write(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, updates: str = UPDATES
-) -> None:
+def write(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, updates: str = UPDATES) -> None:
     """A scheduler and an updater of these texts, which are found and not imported."""
     specs = {}
     for module, source in ((SCHEDULER, text), (UPDATER, updates)):

@@ -77,7 +77,11 @@ def quantize(model: Any, granularity: str) -> None:
     if device.type == "cuda":
         torch.cuda.empty_cache()
     made = {"by": NAME, "granularity": granularity, "relative_error": round(error, 4)}
-    held = {"bytes_before": before, "bytes_after": _bytes_of(head), "freed": gone() is None and not kept}
+    held = {
+        "bytes_before": before,
+        "bytes_after": _bytes_of(head),
+        "freed": gone() is None and not kept,
+    }
     setattr(head, MADE, {**made, **held})
 
 
@@ -152,7 +156,7 @@ def _overlap(one: Any, other: Any) -> bool:
         start + tensor.numel() * tensor.element_size()
         for start, tensor in zip(starts, (one, other), strict=True)
     ]
-    return max(starts) < min(ends)
+    return bool(max(starts) < min(ends))
 
 
 def of_logits(model: Any) -> Iterator[str]:
