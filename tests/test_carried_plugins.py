@@ -212,14 +212,16 @@ def test_another_text_of_the_plugin_is_another_launch(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ what validation says
 
 
-def findings(folder: Path, capsys: pytest.CaptureFixture[str], **change: Any) -> dict[str, str]:
+def findings(
+    folder: Path, capsys: pytest.CaptureFixture[str], severity: str = "error", **change: Any
+) -> dict[str, str]:
     """Codes and messages of errors for the shipped profile with a change."""
     path = folder / "v.yaml"
     head = {"apiVersion": "configurator/v1", "kind": "Deployment", "name": "v"}
     path.write_text(yaml.safe_dump({**head, "extends": "ling-3.0-flash-spark-plugin", **change}))
     run(["validate", str(path), "--format", "json"])
     found = json.loads(capsys.readouterr().out)["profiles"][0]["findings"]
-    return {f["code"]: f"{f['message']}; {f['remedy']}" for f in found if f["severity"] == "error"}
+    return {f["code"]: f"{f['message']}; {f['remedy']}" for f in found if f["severity"] == severity}
 
 
 def test_the_shipped_profile_is_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,6 +257,27 @@ REFUSES = ": the plugin of fp8-lm-head refuses that at start; "
             f"--lora-target-modules is q_proj lm_head, with the LM head{REFUSES}",
         ),
         (
+            {"extra": {"args": {"enable-nvidia-megakernel": True}}},
+            f"--enable-nvidia-megakernel may read the head past its method{REFUSES}",
+        ),
+        (
+            {"extra": {"args": {"startup-weight-load-mode": "overlap"}}},
+            "--startup-weight-load-mode overlap loads the weights while graphs are "
+            f"captured{REFUSES}",
+        ),
+        (
+            {"extra": {"args": {"weight-cache-mode": "client"}}},
+            f"--weight-cache-mode client leaves the weights to a daemon{REFUSES}",
+        ),
+        (
+            {"extra": {"args": {"load-format": "gguf"}}},
+            f"--load-format gguf is of a head that is quantized already{REFUSES}",
+        ),
+        (
+            {"extra": {"args": {"device": "xpu"}}},
+            f"--device is xpu, on which it was not tried{REFUSES}",
+        ),
+        (
             {"extra": {"args": {"speculative-algorithm": "DSPARK"}}},
             f"drafts of DSPARK read the weight of the head past its method{REFUSES}",
         ),
@@ -282,6 +305,25 @@ def test_what_the_plugin_refuses_is_said_before_a_start(
     assert findings(tmp_path, capsys, **change)["HEAD108"].startswith(says)
 
 
+def test_values_that_it_serves_are_no_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = {"startup-weight-load-mode": "sequential", "weight-cache-mode": "off", "device": "cuda"}
+    assert "HEAD108" not in findings(tmp_path, capsys, extra={"args": args})
+
+
+def test_a_granularity_that_no_build_reads_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wish: dict[str, Any] = {"optimizations": {"fp8-lm-head": {"granularity": "per-row"}}}
+    assert "HEAD109" not in findings(tmp_path, capsys, "warning", **wish)
+    found = findings(tmp_path, capsys, "warning", **{"extends": "ling-3.0-flash-spark", **wish})
+    assert found["HEAD109"] == (
+        "granularity is per-row, and only the plugin of fp8-lm-head reads it: its provider is "
+        "build; leave granularity out, or set provider to configurator"
+    )
+
+
 def test_a_float32_head_is_still_a_contrary_wish(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -304,7 +346,7 @@ def test_a_release_that_it_does_not_know_is_an_error(
 def test_where_the_build_has_no_head_the_plugin_is_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, told: bool
 ) -> None:
-    change = {
+    change: dict[str, Any] = {
         "engine": {"version": version},
         "optimizations": {"fp8-lm-head": {"provider": "build"}},
     }

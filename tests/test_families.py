@@ -27,6 +27,10 @@ RECORDINGS = Path(__file__).parent / "fixtures" / "recordings"
         ("_fp8_head_maxima", "quantize", "quantize", ""),
         ("_fp8_head_input", "quantize", "quantize", ""),
         ("_matmul_kernel", "gemm-other", "gemm", ""),
+        ("triton_tem_fused_mm_7", "gemm-other", "gemm", ""),
+        ("triton_red_fused__to_copy_mm_3", "gemm-other", "gemm", ""),
+        ("triton_per_fused_addmm_0", "gemm-other", "gemm", ""),
+        ("triton_poi_fused_add_mul_comma_0", "elementwise", "other", ""),
         ("fused_moe_kernel", "moe-triton", "moe", ""),
         ("_matmul_ogs_NNN_bf16xbf16xbf16_16x256x64x1", "moe-triton-kernel", "moe", ""),
         ("void deep_gemm::sm90_bf16_gemm_impl<1>", "deep-gemm-bf16", "moe", "bf16"),
@@ -101,6 +105,15 @@ def test_a_gemm_is_the_head_where_nothing_else_may_be(after: list[str], is_head:
     ran = tuple(Ran(name, float(at), 1.0, 7) for at, name in enumerate(names))
     found = families().head_gemm(TraceStep("DECODE", 1, 1, 1, 4, ran))
     assert found == ("nvjet_sm90_tst_8x64_" if is_head else "")
+
+
+def test_a_head_of_torch_compile_is_not_the_gemm_before_it() -> None:
+    """Whose norm is fused with other things, so that no name tells it from what follows a head."""
+    names = ("nvjet_sm90_qqtst_256x8_", "triton_red_fused_add_mean_mul_pow_rsqrt_1",
+             "triton_tem_fused_mm_t_2", "ArgMaxOps")  # fmt: skip
+    ran = tuple(Ran(name, float(at), 1.0, 7) for at, name in enumerate(names))
+    assert families().head_gemm(TraceStep("DECODE", 1, 1, 1, 4, ran)) == "triton_tem_fused_mm_t_2"
+    assert families().of("triton_tem_fused_mm_t_2").dtype == ""
 
 
 def test_backends_that_are_known_by_their_kernels() -> None:

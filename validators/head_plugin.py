@@ -21,7 +21,18 @@ _ARGUMENTS = {
     "rl-on-policy-target": "makes inference deterministic, with logits that are the same anywhere",
     "torchao-config": "quantizes layers after loading too",
     "enable-multi-layer-eagle": "drafts in a way that was not tried with it",
+    "enable-nvidia-megakernel": "may read the head past its method",
+    "remote-instance-weight-loader-start-seed-via-transfer-engine": "hands the memory of the BF16 "
+    "head on, which is given up",
 }
+# Values of arguments that it refuses, where others are right.
+_VALUES = {
+    "startup-weight-load-mode": (("overlap",), "loads the weights while graphs are captured"),
+    "weight-cache-mode": (("daemon", "client"), "leaves the weights to a daemon"),
+    "quantization": (("gguf",), "is of a head that is quantized already"),
+    "load-format": (("gguf",), "is of a head that is quantized already"),
+}
+_DEVICES = ("cuda", "cpu")
 
 
 def _brought(deployment: Deployment) -> Mechanism | None:
@@ -86,6 +97,14 @@ def _of_arguments(deployment: Deployment) -> Iterator[_Reason]:
         found = deployment.args.get(name)
         if found and found.value:
             yield found.path, f"--{name} {why}", f"leave out {name}"
+    for name, (values, why) in _VALUES.items():
+        found = deployment.args.get(name)
+        if found and str(found.value).lower() in values:
+            yield found.path, f"--{name} {found.value} {why}", f"leave out {name}"
+    device = deployment.args.get("device")
+    if device and str(device.value) not in _DEVICES:
+        fact = f"--device is {device.value}, on which it was not tried"
+        yield device.path, fact, f"choose one of {', '.join(_DEVICES)}"
     modules = deployment.args.get("lora-target-modules")
     if modules:
         value = modules.value
@@ -93,3 +112,33 @@ def _of_arguments(deployment: Deployment) -> Iterator[_Reason]:
         if {"lm_head", "all"}.intersection(names):
             fact = f"--lora-target-modules is {' '.join(names)}, with the LM head"
             yield modules.path, fact, "leave the LM head out of lora-target-modules"
+
+
+@rule(
+    "HEAD109", "fp8-head-option-of-the-plugin", severity="warning",
+    source="kernels/fp8-lm-head.yaml",
+)  # fmt: skip
+def fp8_head_option_of_the_plugin(deployment: Deployment) -> Iterator[Finding]:
+    """Scales are chosen for an FP8 LM head that a build makes: it has its own, and nobody reads the
+    wish.
+
+    Bad:
+        extends: ling-3.0-flash-spark
+        optimizations: {fp8-lm-head: {granularity: per-row}}
+
+    Good:
+        extends: ling-3.0-flash-spark-plugin
+        optimizations: {fp8-lm-head: {granularity: per-row}}
+    """
+    for head in deployment.mechanisms.values():
+        offered = head.kernel.plugin
+        if head.plugin or not offered or offered.package != _PACKAGE:
+            continue
+        if "granularity" in head.wish.options:
+            value = head.wish.options["granularity"]
+            yield Finding(
+                (*head.path, "granularity"),
+                f"granularity is {value}, and only the plugin of {head.name} reads it: its "
+                f"provider is {head.wish.provider or 'the build'}",
+                "leave granularity out, or set provider to configurator",
+            )

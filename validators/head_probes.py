@@ -388,7 +388,8 @@ def _shared(target: Head | None, draft: ModelReport) -> tuple[bool | None, str]:
     if sharing.same_scales is False:
         values = " against ".join(sharing.scale_values)
         return False, "the weight is shared but not its scale" + (f": {values}" if values else "")
-    if target.scales and sharing.same_scales is None:
+    # FP8 numbers have a scale somewhere: a report without one tells only half of the head.
+    if sharing.same_scales is None and (target.scales or _is_fp8(head.dtype)):
         return None, "the weight is shared; the report does not compare the scales"
     if not head.quant_method or not target.quant_method:
         whose = "draft's" if not head.quant_method else "target's"

@@ -173,7 +173,9 @@ def _sharing(draft: dict[str, Any], target: dict[str, Any]) -> Sharing:
     conflict = _conflict(said, weight, ours.get("weight"), theirs.get("weight"))
     if conflict:
         return Sharing(conflict=conflict)
-    scales = [name for name in ours if name != "weight"]
+    # What the comparison names counts, though the description of the head lost it.
+    compared = [name for name, how in said.items() if isinstance(how, dict)]
+    scales = [name for name in dict.fromkeys([*ours, *compared]) if name != "weight"]
     values: tuple[str, ...] = ()
     for name in scales:
         pair = as_dict(said.get(name)).get("values")

@@ -94,6 +94,19 @@ def test_a_stated_sharing_counts_before_places() -> None:
     assert sharing(ours, ours, {"same_module": True}).same_scales is True
 
 
+def test_a_comparison_counts_though_a_description_lost_the_scale() -> None:
+    scale = tensor("float32", "S1", "0.5")
+    said = {
+        "same_module": False,
+        "weight": {"same_parameter": True, "same_storage": True},
+        "weight_scale": {"same_parameter": False, "same_storage": False, "values": ["0.5", "0.0"]},
+    }
+    found = sharing(lm_head(weight=WEIGHT), lm_head(weight=WEIGHT, weight_scale=scale), said)
+    assert (found.same_scales, found.scale_values) == (False, ("0.5", "0.0"))
+    del said["weight_scale"]
+    assert sharing(lm_head(weight=WEIGHT), lm_head(weight=WEIGHT), said).same_scales is None
+
+
 @pytest.mark.parametrize(
     ("scale", "same"),
     [

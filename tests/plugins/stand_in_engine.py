@@ -15,6 +15,7 @@ ARGUMENTS: dict[str, Any] = {
     "enable_memory_saver": False, "enable_torch_compile": False, "pp_size": 1,
     "enable_deterministic_inference": False,
     "lora_target_modules": None, "enable_multi_layer_eagle": False, "device": "cpu",
+    "remote_instance_weight_loader_start_seed_via_transfer_engine": False,
 }  # fmt: skip
 
 
@@ -29,19 +30,23 @@ class Parameter:
 
     def __init__(
         self, *shape: Any, dtype: str = "bfloat16", of: Parameter | None = None,
-        requires_grad: bool = False,
+        requires_grad: bool = False, start: int = 0,
     ) -> None:  # fmt: skip
         if shape and isinstance(shape[0], Parameter):
             (of,) = shape
             shape, dtype = of.shape, of.dtype
         self.shape, self.dtype = shape, dtype
         self.storage = of.storage if of else object()
+        self.start = start
 
     def detach(self) -> Parameter:
         return Parameter(*self.shape, dtype=self.dtype, of=self)
 
     def untyped_storage(self) -> SimpleNamespace:
         return SimpleNamespace(data_ptr=lambda: id(self.storage))
+
+    def storage_offset(self) -> int:
+        return self.start
 
     def numel(self) -> int:
         count = 1
@@ -145,6 +150,10 @@ def modules() -> dict[str, ModuleType]:
         "sglang.srt.runtime_context": {
             "get_context": lambda: context,
             "get_parallel": lambda: SimpleNamespace(tp_rank=1),
+        },
+        "sglang.srt.plugins.hook_registry": {
+            "HookRegistry": type("HookRegistry", (), {"_hooks": {}, "_patched": set()}),
+            "HookType": SimpleNamespace(AROUND="around"),
         },
     }  # fmt: skip
     for name, members in everything.items():

@@ -76,6 +76,30 @@ def test_a_weight_that_somebody_keeps_is_not_called_freed(
     assert (kept.dtype, model.lm_head.made["freed"]) == ("bfloat16", False)  # type: ignore[attr-defined]
 
 
+def test_memory_that_another_module_holds_is_not_called_freed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parameters that are parts of one buffer: giving up one of them frees nothing."""
+    model = target()
+    other = model.model.embed_tokens  # type: ignore[attr-defined]
+    other.weight = Parameter(64, 16, of=model.lm_head.weight, start=64 * 16)  # type: ignore[attr-defined]
+    quantizing(monkeypatch).quantize(model, "per-tensor")
+    assert model.lm_head.made["freed"] is False  # type: ignore[attr-defined]
+
+
+def test_memory_that_cannot_be_told_is_nobodys(engine: Engine) -> None:
+    memory_of = import_module(f"{PACKAGE}.quantizing").memory_of
+
+    class Spread(Parameter):
+        """A tensor over several ranks."""
+
+        def untyped_storage(self) -> SimpleNamespace:
+            raise NotImplementedError
+
+    assert (memory_of(Spread(4, 4)), memory_of(Parameter(0))) == (0, 0)
+    assert memory_of(Parameter(4, 4)) != 0
+
+
 class OwnLogits(LogitsProcessor):
     """Logits of a model's own making."""
 
@@ -87,6 +111,27 @@ def tied() -> Module:
     model = target()
     model.lm_head.weight = model.model.embed_tokens.weight  # type: ignore[attr-defined]
     return model
+
+
+def tied_by_its_memory() -> Module:
+    """As of two parameters of one tensor, which are not the same object."""
+    model = target()
+    model.lm_head.weight = Parameter(64, 16, of=model.model.embed_tokens.weight)  # type: ignore[attr-defined]
+    return model
+
+
+def with_megakernel() -> Module:
+    model = target()
+    vars(model)["_megakernel"] = object()
+    return model
+
+
+def in_float32() -> LogitsProcessor:
+    return LogitsProcessor(use_fp32_lm_head=True)
+
+
+class JointSchemaPooler(Module):
+    """The engine's pooler that reads rows of the head, by name."""
 
 
 def with_adapter() -> Module:
@@ -118,6 +163,19 @@ def on_gpu(rows: int) -> Module:
     ("model", "reason"),
     [
         (tied(), "the LM head's weight is also that of Module: it is tied"),
+        (tied_by_its_memory(), "the LM head's weight is also that of Module: it is tied"),
+        (
+            with_megakernel(),
+            "the model runs a megakernel, which may read the LM head's weight past",
+        ),
+        (
+            target(logits_processor=in_float32()),
+            "LogitsProcessor.use_fp32_lm_head asks for logits in float32",
+        ),
+        (
+            target(pooler=JointSchemaPooler()),
+            "JointSchemaPooler reads the LM head's weight past its method",
+        ),
         (with_adapter(), "the LM head has a LoRA adapter: leave lm_head out of its modules"),
         (packed(), "the LM head is bfloat16 with PackWeightMethod, not plain"),
         (fp8_already(), "the LM head is float8_e4m3fn with UnquantizedEmbeddingMethod, not"),
@@ -170,6 +228,7 @@ def test_whatever_has_the_weight_becomes_the_head(
     draft = ParallelLMHead(weight=head.weight)
     for name in reversed(path.split(".")):
         draft = Module(**{name: draft})  # type: ignore[assignment]
+    draft.logits_processor = LogitsProcessor()  # type: ignore[attr-defined]
     assert import_module(f"{PACKAGE}.sharing").share(head, draft) == "module"
     assert draft.get_submodule(path) is head
 
@@ -178,7 +237,34 @@ def test_a_draft_that_took_the_module_keeps_it(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = quantized(engine, monkeypatch)
-    assert import_module(f"{PACKAGE}.sharing").share(head, Module(lm_head=head)) == "module"
+    draft = Module(lm_head=head, logits_processor=LogitsProcessor())
+    assert import_module(f"{PACKAGE}.sharing").share(head, draft) == "module"
+
+
+def test_a_draft_that_computes_logits_itself_gets_no_fp8_head(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = quantized(engine, monkeypatch)
+    draft = Module(lm_head=ParallelLMHead(weight=head.weight), logits_processor=OwnLogits())
+    with pytest.raises(
+        RuntimeError, match=r"of the draft: OwnLogits\._compute_lm_head is the model"
+    ):
+        import_module(f"{PACKAGE}.sharing").share(head, draft)
+    own = Module(lm_head=ParallelLMHead(32, 16), logits_processor=OwnLogits())
+    assert import_module(f"{PACKAGE}.sharing").share(head, own) == "none"
+
+
+def test_a_draft_with_copied_fp8_numbers_is_refused(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy is no alias, and is read without a scale all the same."""
+    head = quantized(engine, monkeypatch)
+    copy = Parameter(64, 16, dtype="float8_e4m3fn")
+    share = import_module(f"{PACKAGE}.sharing").share
+    plain = ParallelLMHead(weight=copy, quant_method=UnquantizedEmbeddingMethod())
+    with pytest.raises(RuntimeError, match="has FP8 numbers that no method scales"):
+        share(head, Module(lm_head=plain))
+    assert share(head, Module(lm_head=ParallelLMHead(weight=copy, quant_method=Module()))) == "none"
 
 
 def test_a_draft_with_a_head_of_its_own_keeps_it(

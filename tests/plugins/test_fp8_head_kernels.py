@@ -65,6 +65,49 @@ print(json.dumps([bool(scale == same), torch.equal(whole.float(), spoilt[:2].flo
     assert found == [True, True]
 
 
+@pytest.mark.parametrize("rowwise", [False, True])
+def test_an_infinite_input_is_not_hidden(rowwise: bool) -> None:
+    """As with a BF16 head: its logits are no numbers, and those of the others are."""
+    found = computed(f"""
+x = torch.randn(5, 300).bfloat16()
+x[1, 7], x[2, 7], x[3] = float("inf"), -float("inf"), float("nan")
+values, scale = numbers.weights_in_fp8(torch.randn(64, 300), {rowwise})
+given = numbers.logits(x, values, scale)
+# The interpreter's conversion makes some number of NaN, but no longer the largest.
+kernels = fused.quantized(x, {rowwise})[0][1:3, 7].float().abs()
+print(json.dumps([given.isfinite().all(1).tolist(), given.isnan().all(1).tolist(),
+                  bool((kernels == 448).any())]))
+""")
+    assert found == [
+        [True, False, False, False, True], [False, True, True, True, False], False,
+    ]  # fmt: skip
+
+
+def test_a_head_is_tried_from_end_to_end() -> None:
+    """What is wrong in its last rows alone, beyond some size for instance, is seen too."""
+    found = computed("""
+class Method:
+    spoilt = 0
+
+    def apply(self, layer, x):
+        found = numbers.logits(x, layer.weight, layer.weight_scale)
+        if self.spoilt:
+            found[:, -self.spoilt:] = 0
+        return found
+
+errors = []
+for rows in (5000, 30_000):
+    weight = torch.randn(rows, 64).bfloat16()
+    values, scale = numbers.weights_in_fp8(weight, False)
+    method = Method()
+    whole = numbers.relative_error(method, weight, values, scale)
+    method.spoilt = rows // 4
+    errors.append([whole, numbers.relative_error(method, weight, values, scale)])
+print(json.dumps(errors))
+""")
+    assert all(whole < 0.05 < 0.4 < spoilt < 0.6 for whole, spoilt in found)
+
+
 def test_a_product_gets_the_scales_of_both_in_its_place() -> None:
     found = computed(f"""
 rows = []

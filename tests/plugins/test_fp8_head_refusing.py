@@ -29,6 +29,11 @@ def test_nothing_is_said_against_what_it_serves(engine: Engine, algorithm: str) 
     assert reasons(algorithm=algorithm) == []
 
 
+@pytest.mark.parametrize("mode", ["off", None])
+def test_no_cache_of_weights_is_no_reason(engine: Engine, mode: str | None) -> None:
+    assert reasons(weight_cache_mode=mode) == []
+
+
 def test_adapters_beside_the_head_are_no_reason(engine: Engine) -> None:
     assert reasons(lora_target_modules=["q_proj", "o_proj"]) == []
 
@@ -52,6 +57,15 @@ LOADING = "the weights load while graphs are captured: leave --startup-weight-lo
             {"enable_deterministic_inference": True},
             "--enable-deterministic-inference promises logits that are the same in any batch",
         ),
+        (
+            {"enable_nvidia_megakernel": True},
+            "--enable-nvidia-megakernel may read the head past its",
+        ),
+        (
+            {"remote_instance_weight_loader_start_seed_via_transfer_engine": True},
+            "--remote-instance-weight-loader-start-seed-via-transfer-engine hands the memory of",
+        ),
+        ({"weight_cache_mode": "client"}, "--weight-cache-mode is client: its weights belong to a"),
         ({"torchao_config": "int8wo"}, "--torchao-config quantizes layers after loading too"),
         ({"pp_size": 2}, "--pp-size is 2: only its last stage has the head; set it to 1"),
         ({"lora_target_modules": ["q_proj", "lm_head"]}, "--lora-target-modules has lm_head: "),
@@ -142,3 +156,45 @@ def test_a_refusal_comes_before_the_weights(engine: Engine) -> None:
         "configurator_fp8_head refuses this launch:\n"
         "  - --pp-size is 4: only its last stage has the head; set it to 1"
     )
+
+
+def test_a_hook_that_the_engine_only_logged_is_a_reason(engine: Engine) -> None:
+    """It goes on where a hook cannot be put in its place, another plugin's bad one for instance."""
+    hooked = import_module(f"{PACKAGE}.hooked")
+    registry = vars(engine["sglang.srt.plugins.hook_registry"])["HookRegistry"]
+    ours, others = "engine.Scheduler.init_memory_pools", "engine.Other.run"
+    registry._hooks.update({
+        "engine.Scheduler.init_tp_model_worker": [("around", hooked.around_loading, None)],
+        ours: [("before", print, None), ("around", hooked.around_dividing, None)],
+        others: [("after", print, None)],
+    })  # fmt: skip
+    registry._patched.add("engine.Scheduler.init_tp_model_worker")
+    loaded: list[str] = []
+    with pytest.raises(RuntimeError) as caught:
+        hooked.around_loading(lambda _: loaded.append("weights"), scheduler())
+    assert (loaded, str(caught.value).count("\n")) == ([], 1)
+    assert f"the engine did not hook {ours}: its log says why" in str(caught.value)
+
+
+def test_new_weights_are_refused_before_any_is_written(engine: Engine) -> None:
+    hooked = import_module(f"{PACKAGE}.hooked")
+    written: list[Any] = []
+
+    def update(_updater: Any, *arguments: Any, **options: Any) -> tuple[bool, str]:
+        written.append((arguments, options))
+        return True, "done"
+
+    succeeded, message = hooked.around_updating(update, object(), ["lm_head"], load_format="direct")
+    assert (succeeded, written) == (False, [])
+    assert message.startswith("configurator_fp8_head: the LM head was quantized after its weights")
+    filtered = {"weight_name_filter": None}
+    assert hooked.around_updating(update, object(), "/model", "auto", **filtered)[0] is False
+
+
+def test_experts_that_are_loaded_again_are_let_through(engine: Engine) -> None:
+    hooked = import_module(f"{PACKAGE}.hooked")
+    done = hooked.around_updating(
+        lambda _updater, path, weight_name_filter: (True, path), object(), "/model",
+        weight_name_filter=lambda name: "experts" in name,
+    )  # fmt: skip
+    assert done == (True, "/model")

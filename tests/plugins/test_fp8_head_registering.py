@@ -6,7 +6,7 @@ import sys
 from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from plugins.stand_in_engine import PACKAGE, engine
@@ -14,6 +14,22 @@ from plugins.stand_in_engine import PACKAGE, engine
 __all__ = ["engine"]
 Engine = dict[str, ModuleType]
 SCHEDULER = "sglang.srt.managers.scheduler"
+UPDATER = "sglang.srt.model_executor.model_runner_components.weight_updater"
+UPDATES = """class WeightUpdater:
+    def update_weights_from_disk(
+        self: WeightUpdater,
+    ):
+        pass
+
+    def update_weights_from_tensor(self):
+        pass
+
+    def update_weights_from_distributed(self, names):
+        pass
+
+    def update_weights_from_ipc(self: WeightUpdater, recv_req):
+        pass
+"""
 TEXT = """class Scheduler:
     def init_tp_model_worker(self):
         pass
@@ -33,6 +49,9 @@ def hooks(
     class HookRegistry:
         """The engine's, by name."""
 
+        _hooks: ClassVar[dict[str, Any]] = {}
+        _patched: ClassVar[set[str]] = set()
+
         @staticmethod
         def register(target: str, function: Any, kind: str) -> None:
             given.append((target, function.__name__, kind))
@@ -46,28 +65,39 @@ def hooks(
     return given
 
 
-def write(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
-    """A scheduler of this text, which is found and not imported."""
-    path = folder / "scheduler.py"
-    path.write_text(text)
-    spec = type("Spec", (), {"origin": str(path)})
+def write(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str, updates: str = UPDATES) -> None:
+    """A scheduler and an updater of these texts, which are found and not imported."""
+    specs = {}
+    for module, source in ((SCHEDULER, text), (UPDATER, updates)):
+        path = folder / f"{module.rpartition('.')[2]}.py"
+        path.write_text(source)
+        specs[module] = type("Spec", (), {"origin": str(path)})
     registering = import_module(f"{PACKAGE}.registering")
-    monkeypatch.setattr(registering, "find_spec", lambda name: spec)
+    monkeypatch.setattr(registering, "find_spec", specs.get)
 
 
 def register() -> None:
     import_module(PACKAGE).register()
 
 
-@pytest.mark.parametrize("version", ["0.5.17", "0.5.23"])
-def test_both_places_are_hooked(
-    hooks: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
+@pytest.mark.parametrize(
+    ("version", "received"),
+    [("0.5.17", "update_weights_from_distributed"), ("0.5.23", "load_weights_from_distributed")],
+)
+def test_every_place_is_hooked(
+    hooks: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    version: str, received: str,
+) -> None:  # fmt: skip
+    updates = UPDATES.replace("update_weights_from_distributed", received)
+    write(monkeypatch, tmp_path, TEXT, updates)
     monkeypatch.setattr(metadata, "version", lambda name: version)
     register()
+    names = ("update_weights_from_disk", "update_weights_from_tensor", received,
+             "update_weights_from_ipc")  # fmt: skip
     assert hooks == [
         (f"{SCHEDULER}.Scheduler.init_tp_model_worker", "around_loading", "around"),
         (f"{SCHEDULER}.Scheduler.init_memory_pools", "around_dividing", "around"),
+        *((f"{UPDATER}.WeightUpdater.{name}", "around_updating", "around") for name in names),
     ]
 
 
@@ -113,3 +143,41 @@ def test_where_no_scheduler_runs_nothing_is_hooked(
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
     register()
     assert hooks == []
+
+
+def test_a_way_to_new_weights_that_is_not_known_is_refused(
+    hooks: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    updates = UPDATES.replace("_from_tensor", "_from_tensors").replace("_from_ipc", "_by_ipc")
+    write(monkeypatch, tmp_path, TEXT, updates.replace("(self, names)", "(other, names)"))
+    with pytest.raises(SystemExit) as caught:
+        register()
+    lacks = [line.split(", which")[0] for line in str(caught.value).splitlines()[1:]]
+    assert lacks == [
+        "  - the engine's WeightUpdater has no update_weights_from_tensor",
+        "  - the engine's WeightUpdater has no update_weights_from_distributed or "
+        "load_weights_from_distributed",
+        "  - the engine's WeightUpdater has no update_weights_from_ipc",
+    ]
+    assert hooks == []
+
+
+@pytest.mark.parametrize("missing", ["sglang.srt.plugins.hook_registry", f"{PACKAGE}.hooked"])
+def test_whatever_fails_while_hooking_ends_the_process(
+    hooks: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """The engine swallows every Exception of a plugin, and would go on with a BF16 head."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(SystemExit) as caught:
+        register()
+    said = str(caught.value)
+    assert said.startswith("configurator_fp8_head cannot hook this engine: ModuleNotFoundError: ")
+    assert missing in said
+
+
+def test_a_module_that_did_not_travel_ends_the_process(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, f"{PACKAGE}.settings", None)
+    with pytest.raises(SystemExit, match=r"cannot hook this engine: .*settings"):
+        register()

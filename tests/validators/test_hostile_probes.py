@@ -217,6 +217,32 @@ def test_only_positive_facts_of_every_draft_decide_what_is_shared(
     assert fact in outcome.summary
 
 
+def of_one_weight(scale: dict[str, Any] | None) -> dict[str, Any]:
+    """Two FP8 heads of one weight and one method, whose description lost the scales."""
+    data = copy.deepcopy(FP8)
+    target = data["target"]["lm_head"]
+    for name in [name for name in target["tensors"] if name != "weight"]:
+        del target["tensors"][name]
+    said = {"same_module": False, "weight": {"same_parameter": True, "same_storage": True}}
+    said |= {"weight_scale": scale} if scale else {}
+    draft = {"role": "draft", "lm_head": copy.deepcopy(target), "sharing_with_target": said}
+    return {**data, "drafts": [draft]}
+
+
+def test_fp8_numbers_without_a_scale_are_half_of_a_head(validators: Validators) -> None:
+    """That a scale is missing from a report says nothing of whether it is shared."""
+    silent = asked(validators, "lm-head-shared", of_one_weight(None))
+    assert (str(silent.answer), silent.summary) == (
+        "INCONCLUSIVE", "the weight is shared; the report does not compare the scales",
+    )  # fmt: skip
+    compared = asked(validators, "lm-head-shared", of_one_weight({**OTHER, "values": ["1", "0"]}))
+    assert (str(compared.answer), compared.summary) == (
+        "REFUTED", "the weight is shared but not its scale: 1 against 0",
+    )  # fmt: skip
+    same = of_one_weight({"same_parameter": True})
+    assert str(asked(validators, "lm-head-shared", same).answer) == "PROVEN"
+
+
 def test_a_head_that_contradicts_itself_is_a_conflict(validators: Validators) -> None:
     data = drafting(same_module=True, weight={**OTHER, "same_content": False})
     assert "contradicts itself" in asked(validators, "lm-head-shared", data).conflicts[0]

@@ -13,6 +13,25 @@ CONFIGURATOR_FP8_HEAD_GRANULARITY  scales of the weight: per-tensor (default) or
 
 from __future__ import annotations
 
-from .registering import register
+import sys
 
 __all__ = ["register"]
+
+
+def register() -> None:
+    """Entry point: hook the engine, or end the process.
+
+    Raises:
+        SystemExit: it cannot. The engine swallows any Exception of a plugin and would go on with a
+            BF16 head.
+    """
+    try:
+        from .registering import hook
+
+        hook()
+    except Exception as error:
+        text = str(error)
+        if not text.startswith(__name__):
+            text = f"{__name__} cannot hook this engine: {type(error).__name__}: {error}"
+        sys.stderr.write(f"{text}\n")
+        raise SystemExit(text) from None

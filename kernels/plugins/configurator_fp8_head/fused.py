@@ -51,7 +51,10 @@ def _fp8_head_input(  # type: ignore[no-untyped-def]
         tl.store(scales, scale)
     places = tl.program_id(1) * block + tl.arange(0, block)
     part = tl.load(x + row * columns + places, mask=places < columns, other=0.0)
-    value = (part.to(tl.float32) / scale).to(tl.float8e4nv)
+    wide = part.to(tl.float32)
+    # The conversion would make the largest number of what is infinite, and hide it.
+    wide = tl.where(tl.abs(wide) < float("inf"), wide, float("nan"))
+    value = (wide / scale).to(tl.float8e4nv)
     tl.store(out + row * columns + places, value, mask=places < columns)
 
 

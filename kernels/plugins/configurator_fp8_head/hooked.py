@@ -1,4 +1,4 @@
-"""What runs in the engine's processes: refuse, quantize, share, prove."""
+"""What runs in the engine's processes: refuse, quantize, share, prove, keep."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .refusing import reasons_against
+from .registering import not_hooked
 from .settings import NAME, RefusedError, granularity
 
 log = logging.getLogger(NAME)
@@ -14,7 +15,7 @@ log = logging.getLogger(NAME)
 
 def around_loading(original: Callable[..., Any], scheduler: Any, *args: Any, **kw: Any) -> Any:
     """Refuse before the target's weights load, and quantize its head once they are there."""
-    reasons = reasons_against(scheduler)
+    reasons = [*not_hooked(), *reasons_against(scheduler)]
     if reasons:
         raise RefusedError(reasons)
     result = original(scheduler, *args, **kw)
@@ -37,3 +38,18 @@ def around_dividing(original: Callable[..., Any], scheduler: Any, *args: Any, **
     shared = [share(head, draft) for draft in drafts]
     log.info("%s", line(scheduler, head, shared))
     return result
+
+
+def around_updating(original: Callable[..., Any], updater: Any, *args: Any, **kw: Any) -> Any:
+    """Refuse new weights, before any is written, with the engine's own answer to such a request.
+
+    Loaders write into parameters past all that could stop them (`load_format: direct`), so BF16
+    numbers would stand among FP8 ones without a scale; and where one does stop, the engine ends.
+    What has a filter of names reloads experts, and no head.
+    """
+    if kw.get("weight_name_filter") is not None:
+        return original(updater, *args, **kw)
+    return False, (
+        f"{NAME}: the LM head was quantized after its weights were loaded and takes no new ones. "
+        "Nothing was changed: start the server again with the new weights."
+    )

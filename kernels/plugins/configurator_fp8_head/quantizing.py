@@ -15,6 +15,10 @@ from .numbers import relative_error, weights_in_fp8
 from .settings import NAME, RefusedError
 
 PLAIN = ("UnquantizedEmbeddingMethod", "UnquantizedLinearMethod")
+FLOAT32 = ("use_fp32_lm_head", "use_fp32_lm_head_output")
+"""Switches of what computes logits; not every config that sets them is one of the model's own."""
+READER = "JointSchemaPooler"
+MEGAKERNEL = "_megakernel"
 MADE = "made"
 """Attribute of the head with what was done to it, which the in-engine report hands on."""
 MOST_ERROR = 0.2
@@ -46,7 +50,7 @@ def quantize(model: Any, granularity: str) -> None:
         RefusedError: the head that was built cannot be quantized, or its logits are wrong.
     """
     heads = heads_of(model)
-    reasons = [*_of_heads(heads), *_of_logits(model)]
+    reasons = [*_of_heads(heads), *of_logits(model)]
     for head in heads[:1]:
         reasons += _of_built(model, head)
     if reasons:
@@ -54,6 +58,7 @@ def quantize(model: Any, granularity: str) -> None:
     head = heads[0]
     before = _bytes_of(head)
     former = head.weight
+    kept = bool(_sharing(model, head))
     values, scale = weights_in_fp8(former.detach(), granularity == "per-row")
     method = Fp8HeadMethod(granularity)
     error = relative_error(method, former.detach(), values, scale)
@@ -72,7 +77,11 @@ def quantize(model: Any, granularity: str) -> None:
     if device.type == "cuda":
         torch.cuda.empty_cache()
     made = {"by": NAME, "granularity": granularity, "relative_error": round(error, 4)}
-    held = {"bytes_before": before, "bytes_after": _bytes_of(head), "freed": gone() is None}
+    held = {
+        "bytes_before": before,
+        "bytes_after": _bytes_of(head),
+        "freed": gone() is None and not kept,
+    }
     setattr(head, MADE, {**made, **held})
 
 
@@ -106,7 +115,7 @@ def _of_built(model: Any, head: Any) -> Iterator[str]:
         return
     if method not in PLAIN or weight.dtype not in (torch.bfloat16, torch.float16):
         yield f"the LM head is {weight.dtype} with {method}, not plain bfloat16 or float16"
-    others = [m for m in model.modules() if m is not head and getattr(m, "weight", None) is weight]
+    others = [module for module, tensor in _sharing(model, head) if _overlap(tensor, weight)]
     if others:
         yield f"the LM head's weight is also that of {type(others[0]).__name__}: it is tied"
     rows, columns = weight.shape
@@ -114,8 +123,45 @@ def _of_built(model: Any, head: Any) -> Iterator[str]:
         yield f"the head of this rank is {rows} x {columns}; FP8 needs multiples of 16"
 
 
-def _of_logits(model: Any) -> Iterator[str]:
-    """A model with logits of its own making would read FP8 numbers past the method."""
+def _sharing(model: Any, head: Any) -> list[tuple[Any, Any]]:
+    """Modules that are not the head, with a tensor in the memory of its weight."""
+    memory = memory_of(head.weight)
+    return [
+        (module, tensor)
+        for module in model.modules()
+        if module is not head
+        for tensor in tensors_of(module)
+        if memory and memory_of(tensor) == memory
+    ]
+
+
+def tensors_of(module: Any) -> list[Any]:
+    """The parameters and buffers that are a module's own."""
+    return [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+
+
+def memory_of(tensor: Any) -> int:
+    """Where the memory lies that a tensor may share with others; 0: it has none that can be told,
+    as one that is empty, not made yet, or spread over ranks."""
+    try:
+        return int(tensor.untyped_storage().data_ptr()) if tensor.numel() else 0
+    except (RuntimeError, ValueError, NotImplementedError):
+        return 0
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """Whether two contiguous tensors of one memory have any of it in common."""
+    starts = [tensor.storage_offset() * tensor.element_size() for tensor in (one, other)]
+    ends = [
+        start + tensor.numel() * tensor.element_size()
+        for start, tensor in zip(starts, (one, other), strict=True)
+    ]
+    return bool(max(starts) < min(ends))
+
+
+def of_logits(model: Any) -> Iterator[str]:
+    """What computes logits past the head's method, and would read FP8 numbers without a scale, or
+    what asks for another type of them than the method gives."""
     base = import_module(LOGITS).LogitsProcessor
     processors = [module for module in model.modules() if _is_a(module, "LogitsProcessor")]
     if not processors:
@@ -125,3 +171,11 @@ def _of_logits(model: Any) -> Iterator[str]:
             if getattr(type(processor), name, None) is not getattr(base, name):
                 own = f"{type(processor).__name__}.{name}"
                 yield f"{own} is the model's own, which may read the weight past its method"
+        for name in FLOAT32:
+            if getattr(processor, name, False):
+                yield f"{type(processor).__name__}.{name} asks for logits in float32"
+    for module in model.modules():
+        if _is_a(module, READER):
+            yield f"{READER} reads the LM head's weight past its method"
+    if getattr(model, MEGAKERNEL, None) is not None:
+        yield "the model runs a megakernel, which may read the LM head's weight past its method"

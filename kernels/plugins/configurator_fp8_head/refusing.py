@@ -21,12 +21,15 @@ ARGUMENTS = {
     "enable_deterministic_inference": "promises logits that are the same in any batch, which is "
     "not kept here: leave it out",
     "torchao_config": "quantizes layers after loading too: leave it out",
+    "enable_nvidia_megakernel": "may read the head past its method, not handled: leave it out",
+    "remote_instance_weight_loader_start_seed_via_transfer_engine": "hands the memory of the BF16 "
+    "head on, which is given up: leave it out",
 }
 """Arguments that must not be set, and why."""
-LATER = ("enable_tp_lm_head_all_to_all", "torchao_config")
+LATER = ("enable_tp_lm_head_all_to_all", "torchao_config", "enable_nvidia_megakernel")
 """Arguments that not every release has."""
 OTHERS = ("pp_size", "lora_target_modules", "enable_multi_layer_eagle", "device")
-NAMES = (*ARGUMENTS, *OTHERS, "startup_weight_load_mode")
+NAMES = (*ARGUMENTS, *OTHERS, "startup_weight_load_mode", "weight_cache_mode")
 """Every argument that is looked at."""
 CONFIG = ("enable_lm_head_fp32", "enable_lm_head_output_fp32")
 """Keys of a model's config by which it asks for a float32 head."""
@@ -73,6 +76,9 @@ def of_arguments(arguments: dict[str, Any]) -> Iterator[str]:
         yield f"--lora-target-modules has {', '.join(sorted(on_head))}: leave the LM head out"
     if str(arguments.get("startup_weight_load_mode") or "").lower() == "overlap":
         yield "the weights load while graphs are captured: leave --startup-weight-load-mode out"
+    cache = str(arguments.get("weight_cache_mode") or "off").lower()
+    if cache != "off":
+        yield f"--weight-cache-mode is {cache}: its weights belong to a daemon; set it to off"
 
 
 def of_drafting(scheduler: Any, arguments: dict[str, Any]) -> Iterator[str]:

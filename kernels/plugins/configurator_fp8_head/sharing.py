@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
+from .internals import LOGITS
+from .quantizing import heads_of, memory_of, of_logits, tensors_of
 from .settings import RefusedError
 
 
@@ -42,7 +45,8 @@ def share(head: Any, draft: Any) -> str:
         `module`, or `none`: the draft has a head of its own.
 
     Raises:
-        RefusedError: part of the draft still has the weight, or FP8 numbers, without the head.
+        RefusedError: part of the draft still has the weight, or FP8 numbers, without the head; or
+            the draft computes logits past the method of the head that it shares.
     """
     for path, module in list(draft.named_modules(remove_duplicate=False)):
         if module is not head and getattr(module, "weight", None) is head.weight:
@@ -55,11 +59,26 @@ def share(head: Any, draft: Any) -> str:
     ]
     if left:
         raise RefusedError([f"{left[0]} of the draft still has the FP8 weight without its scale"])
-    return "module" if any(module is head for module in draft.modules()) else "none"
+    copies = [each for each in heads_of(draft) if each is not head and _copied(each, head)]
+    if copies:
+        raise RefusedError(["an LM head of the draft has FP8 numbers that no method scales"])
+    if all(module is not head for module in draft.modules()):
+        return "none"
+    reasons = list(of_logits(draft))
+    if reasons:
+        raise RefusedError([f"of the draft: {reason}" for reason in reasons])
+    return "module"
 
 
 def _reads(module: Any, head: Any) -> bool:
     """Whether a module that is not the head holds a tensor of the head, or a part of it."""
-    held = {tensor.untyped_storage().data_ptr() for tensor in head.parameters(recurse=False)}
-    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    return any(tensor.numel() and tensor.untyped_storage().data_ptr() in held for tensor in own)
+    held = {memory_of(tensor) for tensor in tensors_of(head)} - {0}
+    return any(memory_of(tensor) in held for tensor in tensors_of(module))
+
+
+def _copied(other: Any, head: Any) -> bool:
+    """Whether another head holds numbers as the head does, and is multiplied as if plain."""
+    rule = import_module(LOGITS).should_apply_lm_head_quant_method
+    method = getattr(other, "quant_method", None)
+    weight = getattr(other, "weight", None)
+    return getattr(weight, "dtype", None) == head.weight.dtype and not rule(other, method)
