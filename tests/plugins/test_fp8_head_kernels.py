@@ -23,11 +23,11 @@ torch.manual_seed(1)
 SIZES = ((1, 64), (3, 2560), (8, 4096), (200, 5000))
 
 
-def computed(body: str) -> Any:
+def computed(body: str, home: str = "/nonexistent", interpreted: str = "1") -> Any:
     """What `body` prints as JSON, in a Python with the real torch and Triton."""
     done = subprocess.run(
         [str(need_engine()), "-c", PROGRAM.format(plugins=str(PLUGINS), body=body)],
-        env={"TRITON_INTERPRET": "1", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        env={"TRITON_INTERPRET": interpreted, "PATH": "/usr/bin:/bin", "HOME": home},
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -155,3 +155,46 @@ for rowwise in (False, True):
 print(json.dumps(errors))
 """)
     assert all(error < 0.04 for error in found)
+
+
+@pytest.mark.parametrize("architecture", [89, 90, 100, 121])
+def test_every_kernel_compiles_for_gpus(tmp_path: Path, architecture: int) -> None:
+    """Down to the machine's code, which needs no GPU. The conversion to FP8 keeps NaN as NaN."""
+    found = computed(
+        f"""
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+quantized = dict(
+    most="*fp32", out="*fp8e4nv", scales="*fp32", rows="i32", columns="i32",
+    rowwise="constexpr", block="constexpr",
+)
+cases = [
+    (fused._fp8_head_maxima,
+     dict(x="*bf16", most="*fp32", columns="i32", block="constexpr"), dict(block=fused.WIDE)),
+    *((fused._fp8_head_input, dict(x=x, **quantized), dict(rowwise=rowwise, block=fused.NARROW))
+      for x in ("*bf16", "*fp16", "*fp32") for rowwise in (True, False)),
+    *((fused._fp8_head_scales,
+       dict(y=y, own="*fp32", scales="*fp32", columns="i32", block="constexpr"),
+       dict(block=fused.NARROW)) for y in ("*bf16", "*fp32")),
+]
+rows = []
+for kernel, signature, constants in cases:
+    names = kernel.arg_names
+    source = ASTSource(
+        fn=kernel, signature=dict((name, signature[name]) for name in names),
+        constexprs=dict(((names.index(key),), value) for key, value in constants.items()),
+    )
+    made = triton.compile(source, target=GPUTarget("cuda", {architecture}, 32))
+    rows.append([kernel.__name__, len(made.asm["cubin"]) > 1000, "e4m3x2" in made.asm["ptx"]])
+print(json.dumps(rows))
+""",
+        str(tmp_path),
+        "0",
+    )
+    assert found == [
+        ["_fp8_head_maxima", True, False],
+        *[["_fp8_head_input", True, True]] * 6,
+        *[["_fp8_head_scales", True, False]] * 2,
+    ]
