@@ -49,6 +49,22 @@ class Judgement:
         unready = any(state.state != "ready" for state in self.states.values())
         return 1 if unready or any(verdict.fails for verdict in self.verdicts) else 0
 
+    @property
+    def reservations(self) -> tuple[str, ...]:
+        """What is refuted, not proven or not looked at, and does not make the exit code 1."""
+        refuted = self._named(Answer.REFUTED)
+        unproven = self._named(Answer.INCONCLUSIVE)
+        unseen = f"no evidence of {_named(list(self.unseen))}" if self.unseen else ""
+        notes = (
+            f"{refuted} refuted, which does not count here" if refuted else "",
+            f"not proven: {unproven}" if unproven else "",
+            unseen,
+        )
+        return tuple(note for note in notes if note)
+
+    def _named(self, answer: Answer) -> str:
+        return ", ".join(v.mechanism for v in self.verdicts if v.answer is answer)
+
 
 def expectation_from(text: str, probes: Mapping[str, Probe]) -> Expectation:
     """The expectation that `--expect NAME[=VALUE]` asks for.
@@ -156,7 +172,8 @@ def judge(
             check = Check(expectation, replica, catalogue, deployment, families)
             outcome, fault = _run(probe, check)
             crashed = crashed or fault
-            outcomes[replica.index] = _held_against(outcome, check, probe)
+            held = _held_against(outcome, check, probe)
+            outcomes[replica.index] = _remedied(held, replica.state, probe)
         if whole:
             outcomes |= {index: _asked_twice(twins.get(index, "")) for index in unseen}
         verdicts.append(_verdict(expectation, probe, outcomes))
@@ -269,6 +286,14 @@ def _held_against(outcome: Outcome, check: Check, probe: Probe) -> Outcome:
             remedy=_MISSING[needed],
         )
     return _with_reason(outcome, check.replica, needed)
+
+
+def _remedied(outcome: Outcome, state: ServerState, probe: Probe) -> Outcome:
+    """What is open of an invariant waits for a server that is not ready, which has the remedy."""
+    waits = state.state != "ready" and state.remedy and probe.kind == "invariant"
+    if not waits or outcome.answer is not Answer.INCONCLUSIVE:
+        return outcome
+    return dataclasses.replace(outcome, remedy=state.remedy)
 
 
 def _with_reason(outcome: Outcome, replica: Replica, needed: Rung) -> Outcome:

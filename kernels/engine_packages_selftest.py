@@ -14,6 +14,7 @@ import mmap
 import os
 import re
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -50,6 +51,9 @@ def run(report: Report) -> None:
     for name in wanted:
         if normalized(name) not in told.named:
             told.package(name, (name,), pins)
+    if torch is None and version_of(ENGINE) is None:
+        why = f"neither {ENGINE} nor torch is installed in {sys.executable}: it is no engine's"
+        told.say("environment", "not_run", f"{why}; give the engine's own, --python PATH")
 
 
 def normalized(name: str) -> str:

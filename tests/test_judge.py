@@ -169,6 +169,30 @@ def test_nothing_is_proven_of_a_server_that_is_not_ready() -> None:
     assert result.exit_code == 1
 
 
+@probe("unseen", kind="invariant")
+def unseen(check: Check) -> Outcome:
+    """An invariant that no evidence speaks of."""
+    return inconclusive(None, "no request was sent", remedy="send requests")
+
+
+@pytest.mark.parametrize(
+    ("state", "remedy"),
+    [
+        (READY, "send requests"),
+        (STARTING, "wait longer"),
+        (ServerState("failed", reason="KeyError: x"), "send requests"),
+    ],
+)
+def test_what_is_open_of_a_server_that_is_not_ready_waits_for_it(
+    state: ServerState, remedy: str
+) -> None:
+    both = Validators({}, {"unseen": unseen, "holds": holds}, {})
+    open_, held = judge([], evidence(replica(state=state)), both).verdicts
+    assert (open_.answer, open_.summary) == (Answer.INCONCLUSIVE, "no request was sent")
+    assert open_.remedy == remedy
+    assert (held.answer, held.remedy) == (Answer.PROVEN, "")
+
+
 def test_a_refutation_stays_although_the_server_is_not_ready() -> None:
     verdict, _ = one(expected("refuted"), replica(state=STARTING))
     assert (verdict.answer, verdict.summary) == (Answer.REFUTED, "another is built")

@@ -416,7 +416,7 @@ def _remedy(launch: Launch, error: ArgvError) -> tuple[str, Fix | None]:
     if before is not None and before.deprecated:
         fix = _renaming(option, before.deprecated, known, before)
         said = before.deprecated
-        use = f"use {said}" if said.startswith("--") else f"the engine said: {_sentence(said)}"
+        use = f"use {said}" if before.replaced else f"the engine said: {_sentence(said)}"
         return f"{use}; {name} is known in {spans} only", fix
     dashed = name.replace("_", "-")
     if dashed in known.flags:

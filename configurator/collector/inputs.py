@@ -44,6 +44,7 @@ def read_key(variable: str | None, file: str | None) -> str:
     where, text, why = f"variable {variable}", "", ""
     if variable is not None:
         text = os.environ.get(variable, "")
+        why = "" if variable in os.environ else "it is not set"
     else:
         where = f"file {file}"
         try:

@@ -21,7 +21,7 @@ from configurator.engine.catalogue import (
     stores,
     written,
 )
-from configurator.engine.records import Catalogue, NameKind
+from configurator.engine.records import Catalogue, NameKind, is_replacement
 from configurator.engine.store import Store
 from configurator.errors import ConfiguratorError, Problem, did_you_mean
 
@@ -320,7 +320,7 @@ def told(change: Change) -> str:
             return f"{head}  {change.field} {moved(change.before, change.after)}"
         return f"{head}  {change.field} {said(change.before)} -> {said(change.after)}"
     detail = change.note or change.after or change.before
-    use = "use " if str(detail).startswith("--") else ""
+    use = "use " if is_replacement(str(detail)) else ""
     return f"{head}  ({use}{detail})" if detail else head
 
 

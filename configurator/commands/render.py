@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @click.command("render")
 @click.argument("profile", metavar="PROFILE")
-@click.option("--target", help="What to render to: bash (default) or another of the targets.")
+@click.option(
+    "--target", help="What to render to: bash (default), or another of `configurator list targets`."
+)
 @click.option("--all", "everything", is_flag=True, help="Every target, each in its own folder.")
 @click.option(
     "-o",

@@ -14,7 +14,7 @@ from configurator.engine.catalogue import (
     spans,
     written,
 )
-from configurator.engine.records import Architecture, Catalogue, Flag, Name
+from configurator.engine.records import Architecture, Catalogue, Flag, Name, is_replacement
 
 ARCHITECTURE = "architecture"
 _FLAG_FIELDS = (
@@ -220,7 +220,7 @@ def _states(rows: Rows, having: Rows, state: str) -> Iterator[str]:
         to_the_end = len(runs) == 1 and runs[0][1] == _versions(rows)[-1]
         when = f"since {runs[0][0]}" if to_the_end else f"in {written(runs)}"
         said = next((flag.deprecated for _, flag in reversed(having) if flag.deprecated), "")
-        use = "use " if said.startswith("--") else ""
+        use = "use " if is_replacement(said) else ""
         yield f"{state} {when}{': ' if said else ''}{use}{said}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,6 +44,16 @@ class Flag:
     """The parser refuses a command line without it."""
     refused: bool = False
     """The parser knows it only to refuse it, with `deprecated` as the reason."""
+
+    @property
+    def replaced(self) -> bool:
+        """`deprecated` is the option to use instead, and no sentence."""
+        return is_replacement(self.deprecated or "")
+
+
+def is_replacement(said: str) -> bool:
+    """Whether what an engine says of an option that goes is another option, and no sentence."""
+    return re.fullmatch(r"--\S+( <[^>]*>)?", said) is not None
 
 
 @dataclass(frozen=True, slots=True)

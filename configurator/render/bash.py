@@ -162,6 +162,7 @@ def process_context(deployment: Deployment, process: Process) -> dict[str, Any]:
         "min_available_gib": int(profile.memory.min_available_gib or 0),
         "packages": packages,
         "needed_plugins": needed,
+        "carried_plugins": [plugin.package for plugin in deployment.plugins],
         "checkpoints": checkpoints,
         "local_host": local,
         "url_host": f"[{local}]" if ":" in local else local,

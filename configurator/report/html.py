@@ -210,7 +210,6 @@ def _headline(judgement: Judgement) -> Headline:
     refuted = [v.mechanism for v in judgement.verdicts if v.answer is Answer.REFUTED]
     failing = [v.mechanism for v in judgement.verdicts if v.fails]
     unready = {i: s.state for i, s in judgement.states.items() if s.state != "ready"}
-    open_ = [v.mechanism for v in judgement.verdicts if v.answer is Answer.INCONCLUSIVE]
     if judgement.crashed:
         return Headline(
             "Not judged", "!", "bad", "A probe crashed. That is a fault of ours: report it."
@@ -224,12 +223,7 @@ def _headline(judgement: Judgement) -> Headline:
             words = "refuted" if set(failing) <= set(refuted) else "refuted or not proven"
             reasons.append(f"{words}: {', '.join(failing)}")
         return Headline("Not good", "✗", "bad", _sentence("; ".join(reasons)))
-    notes = [f"{', '.join(refuted)} refuted, which does not count here"] if refuted else []
-    if open_:
-        notes.append(f"not proven: {', '.join(open_)}")
-    if judgement.unseen:
-        notes.append(f"no evidence of replica {numbers(judgement.unseen)}")
-    if notes:
+    if notes := judgement.reservations:
         return Headline("Good so far, but", "?", "open", _sentence("; ".join(notes)))
     number = sum(v.answer is Answer.PROVEN for v in judgement.verdicts)
     nothing = "Nothing was asked that can be proven here."

@@ -37,7 +37,7 @@ def claim_blocks(matches: tuple[Match, ...], argument: str, sources: Sources) ->
         return
     yield Block(
         f"published figures of its model: {len(apply)} apply, {len(nearly)} nearly do, {len(own)} "
-        f"do not (all of them, and why: configurator claims {argument}){left}"
+        f"do not (all, with those we computed, and why: configurator claims {argument}){left}"
     )
     yield from _some("applies", apply, sources, _if_also)
     yield from _some("nearly applies", nearly, sources, _differs)

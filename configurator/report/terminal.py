@@ -172,9 +172,10 @@ def _told(text: str) -> str:
 
 def _outcome(judgement: Judgement) -> str:
     if judgement.exit_code == 0:
-        good = click.style("good", fg="green", bold=True)
-        unseen = ", ".join(map(str, judgement.unseen))
-        return f"{good}, but not of all replicas: no evidence of {unseen}" if unseen else good
+        if judgement.reservations:
+            left = "; ".join(judgement.reservations)
+            return f"{click.style('good so far, but', fg='yellow', bold=True)} {left}"
+        return click.style("good", fg="green", bold=True)
     failing = [v.mechanism for v in judgement.verdicts if v.fails]
     reasons = [
         f"server {i} is {s.state}" for i, s in judgement.states.items() if s.state != "ready"

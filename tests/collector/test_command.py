@@ -26,7 +26,7 @@ def test_exit_code_1_when_a_server_is_not_ready(
         (["--url", "nonsense"], "'nonsense' is not a server's URL"),
         (
             ["--url", "http://h:1", "--api-key-env", "NOT_SET_HERE"],
-            "NOT_SET_HERE cannot be used: it is empty",
+            "NOT_SET_HERE cannot be used: it is not set",
         ),
         (["--url", "http://h:1", "--sampling", "[]"], "--sampling must be a JSON object"),
         (["--url", "http://h:1", "--sampling", "{"], "Expecting property name"),

@@ -6,7 +6,14 @@ import pytest
 
 from configurator.engine.catalogue import Catalogue, load_catalogue, shipped
 from configurator.engine.changes import Change, Sighting, difference, known_names, sightings
-from configurator.engine.records import Architecture, Flag, Name, Retired, Variable
+from configurator.engine.records import (
+    Architecture,
+    Flag,
+    Name,
+    Retired,
+    Variable,
+    is_replacement,
+)
 
 OLD = Catalogue.of(
     "1",
@@ -100,6 +107,29 @@ def test_a_refused_option_says_why() -> None:
     assert found.where == "0.5.1 to 0.5.4"
     assert found.notes[0] == "deprecated in 0.5.1 to 0.5.2"
     assert found.notes[1].startswith("refused since 0.5.3: NOTE: --enable-ep-moe is deprecated.")
+
+
+@pytest.mark.parametrize(
+    ("said", "is_one"),
+    [
+        ("--cuda-graph-bs-decode", True),
+        ("--cuda-graph-backend-prefill=disabled", True),
+        ("--attn-dp-size <dp-size>", True),
+        ("--mine is no longer supported. Use --other.", False),
+        ("NOTE: --mine is deprecated.", False),
+        ("", False),
+    ],
+)
+def test_a_sentence_about_an_option_is_no_replacement(said: str, is_one: bool) -> None:
+    assert is_replacement(said) is is_one
+    assert Flag("mine", deprecated=said or None).replaced is is_one
+
+
+def test_what_an_engine_says_of_an_option_in_a_sentence_is_repeated_as_one() -> None:
+    (found,) = sightings("enable-expert-distribution-metrics")
+    assert found.notes[-1].startswith(
+        "refused since 0.5.18: --enable-expert-distribution-metrics is no longer supported. Use "
+    )
 
 
 def test_what_is_known_nowhere() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import engine_packages_selftest as packages
@@ -155,3 +156,18 @@ def test_without_torch_what_can_be_said_is_said(monkeypatch: pytest.MonkeyPatch)
     assert found["torch"][0] in ("ok", "wrong")
     assert "torch code" not in found
     assert found["nvrtc"][1] in ("ok", "missing")
+
+
+def test_a_python_that_is_no_engines_is_not_ok(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(packages, "torch", None)
+    engine(monkeypatch, tmp_path)
+    assert "environment" not in told()
+    monkeypatch.setattr(packages, "ENGINE", "no-such-engine")
+    verdict, _, reason = told()["environment"]
+    assert verdict == "not_run"
+    assert reason == (
+        f"neither no-such-engine nor torch is installed in {sys.executable}: it is no engine's; "
+        "give the engine's own, --python PATH"
+    )

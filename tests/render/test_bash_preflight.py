@@ -40,6 +40,31 @@ def test_preflight_refuses_before_anything_starts(tmp_path: Path, extra: str, fa
     assert not (tmp_path / "seen.json").exists()
 
 
+CARRIED = "optimizations: {fp8-lm-head: {provider: configurator}}\n"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_plugin_that_is_brought_along_is_not_to_be_installed(tmp_path: Path, whole: bool) -> None:
+    out = rendered(tmp_path, CARRIED)
+    if not whole:
+        (out / "probe" / "configurator_fp8_head-1.dist-info" / "entry_points.txt").unlink()
+    env = environment(tmp_path, CONFIGURATOR_PREFLIGHT="only", CONFIGURATOR_SKIP="port")
+    # Entry points are looked for by a real Python.
+    (tmp_path / "tools" / "python3").write_text(
+        f'#!/bin/sh\ncase $2 in *sglang*) echo 0.5.23 ;; *) exec {sys.executable} "$@" ;; esac\n'
+    )
+    process = launch(out, env)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == (0 if whole else 1), printed
+    assert ("preflight kernels: configurator_fp8_head" in printed) is whole
+    said = (
+        "python3 does not see the plugin configurator_fp8_head, which is brought along in "
+        f"{out}/probe: copy the whole folder again, and let python3 read PYTHONPATH"
+    )
+    assert (said in printed) is not whole
+    assert "not installed" not in printed
+
+
 def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

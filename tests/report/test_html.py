@@ -318,7 +318,7 @@ def test_a_probe_that_crashed_is_no_verdict() -> None:
 def test_unseen_replicas_are_named() -> None:
     shown = Page(judged(verdict(Answer.PROVEN), unseen=(1, 2, 3)))
     assert shown.one("p", "outcome").text == "? Good so far, but"
-    assert "No evidence of replica 1-3." in shown.one("header").text
+    assert "No evidence of replicas 1, 2, 3." in shown.one("header").text
     assert "Replicas without any evidence: 1-3." in shown.one("footer").text
 
 

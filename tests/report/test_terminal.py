@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,7 +122,30 @@ def test_good_names_the_replicas_that_were_not_looked_at(
     print_judgement(Judgement({0: ServerState("ready")}, (), unseen=(1, 3)), "some", None)
     said = capsys.readouterr().out
     assert "server 1: not looked at" in said
-    assert "good, but not of all replicas: no evidence of 1, 3" in said
+    assert said.splitlines()[-1] == "good so far, but no evidence of replicas 1, 3"
+
+
+@pytest.mark.parametrize(
+    ("answer", "required", "last"),
+    [
+        (Answer.PROVEN, True, "good"),
+        (Answer.INCONCLUSIVE, True, "good so far, but not proven: lm-head-shared"),
+        (
+            Answer.REFUTED,
+            False,
+            "good so far, but lm-head-shared refuted, which does not count here",
+        ),
+    ],
+)
+def test_good_alone_is_said_only_where_nothing_is_open(
+    capsys: Capture, answer: Answer, required: bool, last: str
+) -> None:
+    (verdict,) = judged(answer).verdicts
+    asked = replace(verdict, required=required, on_refuted="fail" if required else "warn")
+    judgement = Judgement({0: ServerState("ready")}, (asked,))
+    assert judgement.exit_code == 0
+    print_judgement(judgement, "mine", None)
+    assert capsys.readouterr().out.splitlines()[-1] == last
 
 
 HOSTILE = (

@@ -99,12 +99,16 @@ def test_a_secret_is_used_and_not_shown(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("reference", "fact"),
     [
-        ({"env": "NO_SUCH_VARIABLE"}, "variable NO_SUCH_VARIABLE cannot be used: it is empty"),
+        ({"env": "NO_SUCH_VARIABLE"}, "variable NO_SUCH_VARIABLE cannot be used: it is not set"),
+        ({"env": "AN_EMPTY_VARIABLE"}, "variable AN_EMPTY_VARIABLE cannot be used: it is empty"),
         ({"file": "/no/such/file"}, "file /no/such/file cannot be used: No such file"),
         ({"file": "/dev/null"}, "file /dev/null cannot be used: it is empty"),
     ],
 )
-def test_a_secret_that_cannot_be_used(reference: dict[str, Any], fact: str) -> None:
+def test_a_secret_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, reference: dict[str, Any], fact: str
+) -> None:
+    monkeypatch.setenv("AN_EMPTY_VARIABLE", "")
     with pytest.raises(ConfiguratorError, match=fact) as caught:
         read_secret(SecretRef(**reference))
     assert caught.value.problems[0].code == "RUN003"

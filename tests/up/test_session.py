@@ -198,7 +198,7 @@ def test_a_secret_that_is_missing_is_unusable_input(start: Start) -> None:
     start.write("SERVING: api_key: {env: NO_SUCH_KEY}")
     code, output = start.run("healthy")
     assert code == 2
-    assert "RUN003 the secret in variable NO_SUCH_KEY cannot be used: it is empty" in output
+    assert "RUN003 the secret in variable NO_SUCH_KEY cannot be used: it is not set" in output
 
 
 def test_an_engine_that_dies_while_loading(start: Start) -> None:

@@ -87,6 +87,16 @@ def test_a_removed_argument_and_what_replaces_it(judge: Judge) -> None:
     )
 
 
+def test_a_remedy_is_no_sentence_of_the_engine_after_use(judge: Judge) -> None:
+    code, _, remedy = judge.only(args={"enable-expert-distribution-metrics": True})
+    assert code == "ENG101"
+    assert remedy == (
+        "the engine said: --enable-expert-distribution-metrics is no longer supported. Use "
+        "--expert-balancedness-report-mode with one of: off, server_log, prometheus, both; "
+        "enable-expert-distribution-metrics is known in 0.5.1 to 0.5.19 only"
+    )
+
+
 def test_an_argument_of_a_later_release(judge: Judge) -> None:
     given: dict[str, Any] = {
         "args": {"enable-nvidia-megakernel": True},

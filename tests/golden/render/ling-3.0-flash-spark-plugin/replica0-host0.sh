@@ -102,7 +102,9 @@ check_kernels() {
   local name names=(configurator_fp8_head)
   for name in "${names[@]}"; do
     engine python3 -c 'import importlib.metadata as m, sys; sys.exit(sys.argv[2] not in {e.name for e in m.entry_points(group=sys.argv[1])})' sglang.srt.plugins "$name" 2>/dev/null ||
-      die "the plugin $name (entry point in sglang.srt.plugins) is not installed for python3; the profile needs its kernels"
+      case $name in
+        configurator_fp8_head) die "python3 does not see the plugin $name, which is brought along in $HERE/probe: copy the whole folder again, and let python3 read PYTHONPATH" ;;
+      esac
     # shellcheck disable=SC2016  # the engine's environment, not that of this script
     engine bash -p -c '[[ -z $SGLANG_PLUGINS || ,${SGLANG_PLUGINS//[[:space:]]/}, == *,$0,* ]]' "$name" ||
       die "SGLANG_PLUGINS leaves out $name, so its kernels would not be loaded; add it"
