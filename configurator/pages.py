@@ -151,7 +151,7 @@ def kernel_page(kernel: Kernel, claims: Iterable[Published] = ()) -> str:
 def _brought(kernel: Kernel) -> list[str]:
     """The plugin that a launch brings along, in one line; [] where there is none."""
     plugin = kernel.plugin
-    return [f"{plugin.package}, for SGLang {' and '.join(plugin.releases)}"] if plugin else []
+    return [f"{plugin.package}, for SGLang {', '.join(plugin.releases)}"] if plugin else []
 
 
 def selftest_line(test: SelfTest) -> str:

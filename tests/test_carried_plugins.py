@@ -331,18 +331,29 @@ def test_a_float32_head_is_still_a_contrary_wish(
     assert "HEAD101" in found
 
 
+@pytest.mark.parametrize("version", ["0.5.16", "0.5.15.post1"])
 def test_a_release_that_it_does_not_know_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
 ) -> None:
-    found = findings(tmp_path, capsys, engine={"version": "0.5.22"})
+    found = findings(tmp_path, capsys, engine={"version": version})
     assert found["REF116"] == (
-        "the plugin of fp8-lm-head is written for SGLang 0.5.17 or 0.5.23, and the engine is "
-        "sglang-0.5.22; set engine.version to 0.5.23, or remove the mechanism with "
-        "'fp8-lm-head: null'"
+        "the plugin of fp8-lm-head is written for SGLang 0.5.17, 0.5.18, 0.5.19, 0.5.20, 0.5.21, "
+        f"0.5.22, 0.5.23; the engine is sglang-{version}; set engine.version to 0.5.23, or remove "
+        "the mechanism with 'fp8-lm-head: null'"
     )
 
 
-@pytest.mark.parametrize(("version", "told"), [("0.5.23", True), ("0.5.22", False)])
+@pytest.mark.parametrize("minor", range(17, 24))
+def test_a_release_that_it_knows_is_no_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], minor: int
+) -> None:
+    found = findings(tmp_path, capsys, engine={"version": f"0.5.{minor}"})
+    assert {"REF116", "HEAD102", "HEAD103", "HEAD104", "HEAD108"}.isdisjoint(found)
+
+
+@pytest.mark.parametrize(
+    ("version", "told"), [("0.5.23", True), ("0.5.18", True), ("0.5.16", False)]
+)
 def test_where_the_build_has_no_head_the_plugin_is_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, told: bool
 ) -> None:

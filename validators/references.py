@@ -192,7 +192,7 @@ def plugin_of_another_release(deployment: Deployment) -> Iterator[Finding]:
 
     Bad:
         extends: ling-3.0-flash-spark-plugin
-        engine: {version: 0.5.22}
+        engine: {version: 0.5.16}
 
     Good:
         extends: ling-3.0-flash-spark-plugin
@@ -200,10 +200,10 @@ def plugin_of_another_release(deployment: Deployment) -> Iterator[Finding]:
     for mechanism in deployment.mechanisms.values():
         plugin = mechanism.kernel.plugin if mechanism.plugin else None
         if plugin and deployment.engine.version not in plugin.releases:
-            releases = " or ".join(plugin.releases)
+            releases = ", ".join(plugin.releases)
             yield Finding(
                 (*mechanism.path, "provider"),
-                f"the plugin of {mechanism.name} is written for SGLang {releases}, and the engine "
+                f"the plugin of {mechanism.name} is written for SGLang {releases}; the engine "
                 f"is {deployment.engine.name}",
                 f"set engine.version to {plugin.releases[-1]}, or remove the mechanism with "
                 f"'{mechanism.name}: null'",

@@ -19,9 +19,10 @@ def reasons(**change: Any) -> list[str]:
 
 
 def config(**said: Any) -> Any:
-    quantization = said.pop("quantization", None)
+    own = {"quantization": None, "joint_head_config": None}
+    own = {name: said.pop(name, value) for name, value in own.items()}
     hf = SimpleNamespace(**{"tie_word_embeddings": False, **said})
-    return SimpleNamespace(hf_config=hf, quantization=quantization)
+    return SimpleNamespace(hf_config=hf, **own)
 
 
 @pytest.mark.parametrize("algorithm", ["NONE", "EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM"])
@@ -41,6 +42,10 @@ def test_adapters_beside_the_head_are_no_reason(engine: Engine) -> None:
 OTHERS = "past its method: use one of EAGLE, EAGLE3, NEXTN, STANDALONE, NGRAM"
 TIED = "the model ties its LM head to the embedding: there is no head of its own to quantize"
 STORED = "the checkpoint's LM head is quantized already (quantization_config.lm_head)"
+JOINT = (
+    "the checkpoint has joint_head_config.json: its joint schema head reads the LM head's weight "
+    "past its method"
+)
 LOADING = "the weights load while graphs are captured: leave --startup-weight-load-mode out"
 
 
@@ -81,6 +86,7 @@ LOADING = "the weights load while graphs are captured: leave --startup-weight-lo
         ),
         ({"config": config(quantization_config={"lm_head": True})}, STORED),
         ({"config": config(quantization="gguf")}, "the checkpoint is GGUF, whose LM head is"),
+        ({"config": config(joint_head_config={"rank": 8})}, JOINT),
         ({"device": "xpu"}, "device xpu is not handled: use an NVIDIA GPU, or a CPU to try it"),
     ],
 )

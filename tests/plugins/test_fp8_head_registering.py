@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import pytest
 from plugins.stand_in_engine import PACKAGE, engine
 
+from configurator.content import Library
+
 __all__ = ["engine"]
 Engine = dict[str, ModuleType]
 SCHEDULER = "sglang.srt.managers.scheduler"
@@ -80,9 +82,23 @@ def register() -> None:
     import_module(PACKAGE).register()
 
 
+RELEASES = ["0.5.17", "0.5.18", "0.5.19", "0.5.20", "0.5.21", "0.5.22", "0.5.23"]
+KNOWN = "0.5.17, 0.5.18, 0.5.19, 0.5.20, 0.5.21, 0.5.22, 0.5.23"
+
+
+def test_the_entry_and_its_plugin_name_the_same_releases(engine: Engine) -> None:
+    """The plugin travels without its entry, so both have the list."""
+    plugin = Library().kernel("fp8-lm-head").plugin
+    assert plugin is not None
+    own = import_module(f"{PACKAGE}.settings").RELEASES
+    assert [list(own), plugin.releases] == [RELEASES, RELEASES]
+
+
 @pytest.mark.parametrize(
     ("version", "received"),
-    [("0.5.17", "update_weights_from_distributed"), ("0.5.23", "load_weights_from_distributed")],
+    # The name changed with 0.5.21.
+    [(version, "update_weights_from_distributed") for version in RELEASES[:4]]
+    + [(version, "load_weights_from_distributed") for version in RELEASES[4:]],
 )
 def test_every_place_is_hooked(
     hooks: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
@@ -101,14 +117,15 @@ def test_every_place_is_hooked(
     ]
 
 
+@pytest.mark.parametrize("version", ["0.5.16", "0.5.22.post1", "0.5.24"])
 def test_an_unknown_release_ends_the_process(
-    hooks: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
+    hooks: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     """An Exception would be swallowed, and the engine would go on with a BF16 head."""
-    monkeypatch.setattr(metadata, "version", lambda name: "0.5.24")
+    monkeypatch.setattr(metadata, "version", lambda name: version)
     with pytest.raises(SystemExit) as caught:
         register()
-    assert "SGLang 0.5.24 is unknown to it: run 0.5.17 or 0.5.23" in str(caught.value)
+    assert f"SGLang {version} is unknown to it: run one of {KNOWN}" in str(caught.value)
     assert hooks == []
 
 
@@ -121,7 +138,7 @@ def test_an_engine_without_the_places_is_refused_with_the_rest(
         register()
     assert str(caught.value).splitlines() == [
         "configurator_fp8_head refuses this launch:",
-        "  - SGLang 0.6.0 is unknown to it: run 0.5.17 or 0.5.23",
+        f"  - SGLang 0.6.0 is unknown to it: run one of {KNOWN}",
         "  - the engine's Scheduler has no init_memory_pools(self), which configurator_fp8_head "
         "hooks",
     ]

@@ -110,6 +110,12 @@ def of_model(config: Any) -> Iterator[str]:
             break
     if str(getattr(config, "quantization", None)) == "gguf":
         yield "the checkpoint is GGUF, whose LM head is quantized already"
+    # From 0.5.22 on. Its pooler multiplies by rows of the head's weight itself.
+    if getattr(config, "joint_head_config", None) is not None:
+        yield (
+            "the checkpoint has joint_head_config.json: its joint schema head reads the LM head's "
+            "weight past its method"
+        )
 
 
 def of_device(device: str | None) -> Iterator[str]:

@@ -19,7 +19,7 @@ DIVIDING = "init_memory_pools"
 UPDATES = (
     ("update_weights_from_disk",),
     ("update_weights_from_tensor",),
-    # As 0.5.17 and as 0.5.23 have it.
+    # To 0.5.20, and from 0.5.21 on.
     ("update_weights_from_distributed", "load_weights_from_distributed"),
     ("update_weights_from_ipc",),
 )
@@ -78,7 +78,7 @@ def unknown_release() -> list[str]:
         version = str(getattr(import_module("sglang"), "__version__", "without a version"))
     if version in RELEASES:
         return []
-    return [f"SGLang {version} is unknown to it: run {' or '.join(RELEASES)}"]
+    return [f"SGLang {version} is unknown to it: run one of {', '.join(RELEASES)}"]
 
 
 def lacking() -> list[str]:
