@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         draft_counts,
         has_output,
     )
+    from configurator.evidence.experts import has_no_experts, without_experts
     from configurator.evidence.model import (
         Exchange,
         Head,
@@ -128,6 +129,7 @@ _HOME = {
     "as_ints": "evidence.report_values",
     "before": "engine.releases",
     "generating": "evidence.traced",
+    "has_no_experts": "evidence.experts",
     "catalogue_of": "engine.catalogue",
     "corruption_of": "evidence.answers",
     "decode_passes": "evidence.passes",
@@ -148,6 +150,7 @@ _HOME = {
     "stated": "schema.claims",
     "unstated": "schema.claims",
     "why_no_report": "probes",
+    "without_experts": "evidence.experts",
     "proven": "verdicts",
     "ranks_in_prefix": "ranks",
     "redact_text": "collector.redaction",
@@ -219,6 +222,7 @@ __all__ = [
     "did_you_mean",
     "draft_counts",
     "generating",
+    "has_no_experts",
     "has_output",
     "inconclusive",
     "is_secret",
@@ -242,6 +246,7 @@ __all__ = [
     "value_error",
     "versions_with",
     "why_no_report",
+    "without_experts",
 ]
 
 

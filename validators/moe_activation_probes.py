@@ -15,12 +15,14 @@ from configurator import (
     Rung,
     did_you_mean,
     generating,
+    has_no_experts,
     inconclusive,
     not_applicable,
     on_ranks,
     probe,
     proven,
     refuted,
+    without_experts,
 )
 
 _KNOWN = ("bf16", "fp16", "fp8", "int8", "int4", "fp4")
@@ -70,14 +72,15 @@ def moe_activations(check: Check) -> Outcome:
     texts = "; ".join(dict.fromkeys(fact.text for fact in traced or built))
     if len(found) > 1:
         every = "; ".join(dict.fromkeys(fact.text for fact in (*traced, *built)))
-        return inconclusive(Rung.BUILT, every, *observations, remedy=_GIVE)
+        rung = Rung.BUILT if built else Rung.EXECUTED
+        return inconclusive(rung, every, *observations, remedy=_GIVE)
     if traced or (built and not silent):
         return proven(Rung.EXECUTED if traced else Rung.BUILT, texts, *observations)
     if built:
         text = "; ".join([texts, *silent])
         return inconclusive(Rung.BUILT, text, *observations, remedy=_GIVE)
-    if _has_none(check.replica):
-        return not_applicable("the model has no MoE layer")
+    if has_no_experts(check.replica):
+        return not_applicable("the model has no MoE layer", *without_experts(check.replica))
     return inconclusive(None, "nothing shows what numbers the experts multiply", remedy=_GIVE)
 
 
@@ -86,16 +89,18 @@ def _traced(replica: Replica, families: Families) -> Iterator[_Fact]:
     for trace, step in generating(replica):
         told: set[str] = set()
         for kernel in step.by_name:
-            numbers = families.of(kernel.name).inputs_of(kernel.name)
-            if not numbers or numbers in told or not families.of(kernel.name).does("moe"):
+            family = families.of(kernel.name)
+            numbers = family.inputs_of(kernel.name)
+            if not numbers or numbers in told or not family.does("moe"):
                 continue
             told.add(numbers)
-            family = families.of(kernel.name).name
             seen = Observation(
                 "trace", "inputs of MoE kernels", numbers, Rung.EXECUTED, trace.file,
                 kernel.name[:200],
             )  # fmt: skip
-            yield _Fact(seen, numbers, f"kernels of {family} in {step.kind} steps take {numbers}")
+            yield _Fact(
+                seen, numbers, f"kernels of {family.name} in {step.kind} steps take {numbers}"
+            )
 
 
 def _built(replica: Replica) -> Iterator[_Fact]:
@@ -128,9 +133,3 @@ def _lacks(report: Report) -> bool:
     return any(
         not layer.activations for layer in (report.target.moe_layers if report.target else ())
     )
-
-
-def _has_none(replica: Replica) -> bool:
-    """Every report lists the layers of a target, and none of them is a MoE layer."""
-    models = [report.target for report in replica.reports if report.target is not None]
-    return bool(models) and all(m.linear_methods and not m.moe_layers for m in models)

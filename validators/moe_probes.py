@@ -20,6 +20,7 @@ from configurator import (
     Rung,
     Trace,
     because,
+    has_no_experts,
     inconclusive,
     not_applicable,
     on_ranks,
@@ -28,6 +29,7 @@ from configurator import (
     ranks_in_prefix,
     refuted,
     why_no_report,
+    without_experts,
 )
 
 _LINES = (
@@ -85,8 +87,8 @@ def moe_runner(check: Check) -> Outcome:
     observations = [fact[0] for fact in facts] + ([echo] if echo else [])
     missing, unbuilt = _missing(replica), list(_unbuilt(replica))
     observations += [seen for seen, _, _ in unbuilt]
-    if not (facts or missing or unbuilt) and _has_no_experts(replica):
-        return not_applicable("the model has no MoE layer", *_without_experts(replica))
+    if not (facts or missing or unbuilt) and has_no_experts(replica):
+        return not_applicable("the model has no MoE layer", *without_experts(replica))
     conflicts = (
         *_conflicts([fact for fact in facts if fact[0].subject != _DRAFT], echo),
         *(text for seen, runner, text in facts if seen.subject == _DRAFT and runner != wish),
@@ -113,7 +115,7 @@ def moe_runner(check: Check) -> Outcome:
         if texts:
             seen = [_aside_unless(wish, fact, in_doubt=bool(doubts)) for fact in facts]
             # A stage of a pipeline may have dense layers alone.
-            seen += [] if doubts else _without_experts(replica)
+            seen += [] if doubts else without_experts(replica)
             seen += observations[len(facts) :]
             text = "; ".join(dict.fromkeys(texts))
             return proven(rung, text, *seen, conflicts=conflicts)
@@ -157,34 +159,6 @@ def _resolved_only(replica: Replica, wish: str, echo: Observation | None) -> Out
 
 
 _GIVE = "run with the in-engine report (evidence.instrument: standard), or record a trace"
-
-
-def _has_no_experts(replica: Replica) -> bool:
-    """A report lists the layers and has no experts among them; some reports list no layers.
-
-    Experts of a class of their own are none of the engine's MoE layers, but are named for what they
-    are; and an engine that was given a runner has a use for it.
-    """
-    models = [m for r in replica.reports for m in (r.target, *r.drafts) if m is not None]
-    names = [name for m in models for name in (m.model_class, *m.linear_methods)]
-    echo = _resolved(replica)
-    if any(map(_EXPERTS.search, names)) or (echo is not None and str(echo.value).lower() != "auto"):
-        return False
-    return any(m.linear_methods for m in models) and not any(m.moe_layers for m in models)
-
-
-_EXPERTS = re.compile(r"moe|expert", re.IGNORECASE)
-
-
-def _without_experts(replica: Replica) -> list[Observation]:
-    """The reports that list the layers of a target and no MoE layer among them."""
-    return [
-        Observation("report", "MoE layers", 0, Rung.BUILT, report.file, rank=report.rank)
-        for report in replica.reports
-        if report.target is not None and report.target.linear_methods
-        and not report.target.moe_layers
-        and not any(map(_EXPERTS.search, report.target.linear_methods))
-    ]  # fmt: skip
 
 
 def _resolved(replica: Replica) -> Observation | None:

@@ -124,11 +124,19 @@ def test_what_ran_and_what_was_built_may_not_differ(validators: Validators) -> N
     assert said(judged(validators, "moe-activations=fp8", **evidence)) == ("REFUTED", "executed")
 
 
+def test_kernels_that_differ_ran_all_the_same(validators: Validators) -> None:
+    both = traces(humming("bf16"), humming("fp8"))
+    assert said(judged(validators, "moe-activations", traces=both)) == ("INCONCLUSIVE", "executed")
+
+
 def test_numbers_that_there_are_not_and_models_without_experts(validators: Validators) -> None:
     found = judged(validators, "moe-activations=fp80", traces=traces(humming("fp8")))
     assert (said(found)[0], found.remedy) == ("INCONCLUSIVE", "did you mean 'fp8'?")
     dense = reports((), linear_methods={"QKVParallelLinear:UnquantizedLinearMethod": 1})
     assert said(judged(validators, "moe-activations", reports=dense))[0] == "NOT_APPLICABLE"
+    # Experts of a class of their own are no MoE layers of the engine, and are experts.
+    own = reports((), linear_methods={"PackedExperts:UnquantizedLinearMethod": 1})
+    assert said(judged(validators, "moe-activations", reports=own))[0] == "INCONCLUSIVE"
 
 
 def test_the_variable_alone_proves_nothing(validators: Validators) -> None:
